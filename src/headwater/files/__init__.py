@@ -1,0 +1,1 @@
+"""Containers on disk, read without trust: every size is checked against the file before anything is allocated."""

@@ -1,0 +1,75 @@
+"""Writing so that nothing is ever half there: a temporary name, fsync, rename, fsync of the folder."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headwater.errors import InputError
+
+
+def sync(path: Path) -> None:
+    """Make a file's or folder's content durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a whole file: afterwards it has the old bytes or the new ones, never a mixture."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+        sync(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """A temporary folder to fill, which becomes ``path`` when the block ends well and vanishes when it does not.
+
+    An existing ``path`` is refused, or with ``overwrite`` swapped out once the new one is complete on disk.
+    """
+    path = Path(os.path.abspath(path))
+    if path.exists() and not overwrite:
+        raise InputError(f"{path.name} is already there", "a new folder", "choose another name, or overwrite it explicitly")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    try:
+        yield temporary
+        for inner in [*temporary.rglob("*"), temporary]:
+            sync(inner)
+        temporary.chmod(0o777 & ~_umask())
+        _move_into_place(temporary, path)
+        sync(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _move_into_place(temporary: Path, path: Path) -> None:
+    if not path.exists():
+        temporary.rename(path)
+        return
+    # Two renames: between them the old folder lies complete beside the new one, under a name that says what it is.
+    aside = path.with_name(f".{path.name}.old-{os.getpid()}")
+    path.rename(aside)
+    temporary.rename(path)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,78 @@
+"""JSON files, read strictly: bounded, no key twice, no NaN, no surprises."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any, NoReturn
+
+from headwater.errors import ModelFileError
+
+MOST_BYTES = 64 * 2**20
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """A small file whole; ``most`` bounds what is read."""
+    size = file_size(path)
+    if size > most:
+        raise ModelFileError(f"{path.name} has {size:,} bytes", f"at most {most:,}", "check that it is the right file")
+    with open_file(path) as file:
+        return file.read(most)
+
+
+def file_size(path: Path) -> int:
+    """The size of a regular file; pipes, devices and folders are refused before they are opened."""
+    try:
+        if not path.exists():
+            raise ModelFileError(f"{path} is not there", "a file that exists", "check the path")
+        if not path.is_file():
+            raise ModelFileError(f"{path} is no regular file", "a file", "give the file itself")
+        return path.stat().st_size
+    except (OSError, ValueError) as reason:
+        raise ModelFileError(f"{str(path)!r:.200} cannot be read ({reason})", "a readable file", "check path and rights") from None
+
+
+def open_file(path: Path) -> Any:
+    """Open for reading; the system's refusal becomes ours."""
+    file_size(path)
+    try:
+        return open(path, "rb")
+    except OSError as reason:
+        raise ModelFileError(f"{path} cannot be opened ({reason.strerror})", "a readable file", "check its rights") from None
+
+
+def read_json(path: Path, most: int = MOST_BYTES) -> dict[str, Any]:
+    """A JSON object from a file."""
+    return parse_json(read_bytes(path, most), path.name)
+
+
+def parse_json(data: bytes, name: str) -> dict[str, Any]:
+    """A JSON object; what Python's parser lets through and should not (NaN, double keys, deep nesting) is refused."""
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite)
+    except ModelFileError as error:
+        raise error.within(name) from None
+    except (ValueError, RecursionError) as reason:
+        raise ModelFileError(f"{name} is not JSON ({reason!s:.120})", "valid JSON in UTF-8", "fetch or write it again") from None
+    if not isinstance(value, dict):
+        raise ModelFileError(f"{name} holds no JSON object", "an object {…}", "check that it is the right file")
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ModelFileError(f"the key {twice!r:.80} stands twice", "each key once", "remove one of them")
+    return result
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ModelFileError(f"the number {name}", "finite numbers", "write a number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        _no_constant(digits[:40])
+    return number

@@ -1,0 +1,1 @@
+"""Models written by others, read without importing their libraries."""

@@ -1,0 +1,111 @@
+"""Frozen dataclasses to plain JSON or TOML data and back, strictly.
+
+Alternatives are union types of dataclasses: in a file they are told apart by ``kind``, the class' name in kebab case
+(``{"kind": "pre-norm", …}``), and one without settings may be written as that name alone (``"no-norm"``). Unknown keys
+are refused with a suggestion, and nothing is converted but whole numbers to floats.
+"""
+
+import dataclasses
+import math
+import re
+import types
+import typing
+from typing import Any, TypeVar
+
+from headwater.errors import ConfigError, did_you_mean
+
+Value = TypeVar("Value")
+Plain = dict[str, Any]
+
+
+def kind_of(alternative: type) -> str:
+    """The name that a dataclass has in files.
+
+    >>> class RMSNorm: ...
+    >>> class PreNorm: ...
+    >>> kind_of(RMSNorm), kind_of(PreNorm)
+    ('rms-norm', 'pre-norm')
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", alternative.__name__).lower()
+
+
+def to_plain(value: Any) -> Any:
+    """Dictionaries, lists, numbers and strings that ``from_plain`` reads back as an equal value; ``None`` is left out."""
+    if not dataclasses.is_dataclass(value):
+        return list(map(to_plain, value)) if isinstance(value, tuple) else value
+    plain: Plain = {}
+    hints = typing.get_type_hints(type(value))
+    for field in dataclasses.fields(value):
+        inner = getattr(value, field.name)
+        if inner is None:
+            continue
+        plain[field.name] = to_plain(inner)
+        if len(_alternatives(hints[field.name])) > 1:
+            plain[field.name] = {"kind": kind_of(type(inner)), **plain[field.name]}
+    return plain
+
+
+def from_plain(kind: type[Value], plain: Any, where: str = "") -> Value:
+    """The value of dataclass ``kind`` that ``plain`` describes; ``where`` names the place in errors."""
+    place = where or kind.__name__
+    if not isinstance(plain, dict):
+        raise ConfigError(f"{place} is {plain!r:.80}", "a table of settings", f"write {_fields_of(kind)}")
+    data = typing.cast(Plain, plain)
+    hints = typing.get_type_hints(kind)
+    fields = {field.name: field for field in dataclasses.fields(typing.cast(Any, kind))}
+    for name in data:
+        if name not in fields:
+            raise ConfigError(f"{place} has an unknown key {name!r:.80}", "known keys only", did_you_mean(str(name), fields))
+    values: Plain = {}
+    for name, field in fields.items():
+        if name in data:
+            values[name] = _read(hints[name], data[name], f"{where}.{name}" if where else name)
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise ConfigError(f"{place} has no {name!r}", f"a value for {name}", f"write {_fields_of(kind)}")
+    return kind(**values)
+
+
+def _fields_of(kind: type) -> str:
+    return ", ".join(field.name for field in dataclasses.fields(typing.cast(Any, kind))) or "nothing but its kind"
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    """The members of a union but for ``None``; a type that is no union is its own only alternative."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return tuple(member for member in typing.get_args(hint) if member is not type(None))
+    return (hint,)
+
+
+def _read(hint: Any, plain: Any, where: str) -> Any:
+    members = _alternatives(hint)
+    if len(members) > 1:
+        return _read_alternative(members, plain, where)
+    (hint,) = members
+    if dataclasses.is_dataclass(hint):
+        return from_plain(typing.cast(type, hint), plain, where)
+    if typing.get_origin(hint) is typing.Literal:
+        if plain not in typing.get_args(hint):
+            names = [str(name) for name in typing.get_args(hint)]
+            raise ConfigError(f"{where} is {plain!r:.80}", f"one of {', '.join(names)}", did_you_mean(str(plain), names))
+        return plain
+    return _read_scalar(hint, plain, where)
+
+
+def _read_alternative(members: tuple[Any, ...], plain: Any, where: str) -> Any:
+    by_kind = {kind_of(member): member for member in members}
+    data: Any = {"kind": plain} if isinstance(plain, str) else plain
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if not isinstance(kind, str) or kind not in by_kind:
+        given = f"{where} is {plain!r:.80}" if kind is None else f"{where} has kind {kind!r:.80}"
+        raise ConfigError(given, f"a kind among {', '.join(by_kind)}", did_you_mean(str(kind), by_kind))
+    rest = {name: value for name, value in data.items() if name != "kind"}
+    return from_plain(by_kind[kind], rest, where)
+
+
+def _read_scalar(hint: Any, plain: Any, where: str) -> Any:
+    if hint is float and type(plain) is int and abs(plain) < 2**53:
+        plain = float(plain)
+    if type(plain) is not hint or (hint is float and not math.isfinite(plain)):
+        words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
+        raise ConfigError(f"{where} is {plain!r:.80}", words[hint], f"change {where}")
+    return plain
