@@ -244,9 +244,13 @@ class ModelConfig:
         _positive(vocab=self.vocab, context=self.context, d_model=self.d_model)
         _whole("layers", self.layers, least=0)
         if self.layers and self.attention is None:
-            raise ConfigError(f"layers={self.layers} without attention", "every block has attention", "set attention, or layers=0")
+            raise ConfigError(
+                f"layers={self.layers} without attention", "every block has attention", "set attention, or layers=0"
+            )
         if not self.layers and (self.attention or self.feed_forward):
-            raise ConfigError("layers=0 with attention or feed_forward", "a model without blocks", "remove them, or set layers=1")
+            raise ConfigError(
+                "layers=0 with attention or feed_forward", "a model without blocks", "remove them, or set layers=1"
+            )
         self._check_norm()
         self._check_positions()
 
@@ -266,9 +270,13 @@ class ModelConfig:
                 given = "no attention" if self.attention is None else f"d_head={self.attention.d_head}"
                 raise ConfigError(f"{dims} rotary dims with {given}", "dims within d_head", "lower positions.dims")
             case LearnedPositions(into="queries-and-keys") | SinusoidalPositions(into="queries-and-keys") if not self.layers:
-                raise ConfigError("positions into queries and keys with layers=0", "a layer that has queries", "use no-positions")
+                raise ConfigError(
+                    "positions into queries and keys with layers=0", "a layer that has queries", "use no-positions"
+                )
             case SinusoidalPositions() if self.d_model % 2:
-                raise ConfigError(f"sinusoidal positions with d_model={self.d_model}", "pairs of entries", "use an even d_model")
+                raise ConfigError(
+                    f"sinusoidal positions with d_model={self.d_model}", "pairs of entries", "use an even d_model"
+                )
             case _:
                 pass
 

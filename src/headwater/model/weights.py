@@ -127,7 +127,7 @@ class Weights:
         tensors: dict[str, Tensor] = {}
         for name, shape in tensor_shapes(config).items():
             kind = name.rsplit(".", 1)[1]
-            if kind == "w" or kind == "b" or kind.startswith("b_"):
+            if kind in ("w", "b") or kind.startswith("b_"):
                 tensors[name] = torch.full(shape, 1.0 if kind == "w" else 0.0, dtype=dtype)
             else:
                 spread = _spread(kind, config)
@@ -183,10 +183,13 @@ def _check(config: ModelConfig, tensors: Mapping[str, Tensor]) -> None:
 
 def check_names_and_shapes(needed: Mapping[str, tuple[int, ...]], given: Mapping[str, tuple[int, ...]]) -> None:
     """All tensors that are needed, in their shapes, and no other; every difference is gathered before it is told."""
-    missing = [f"no {name}" for name in needed if name not in given]
-    unknown = [f"unknown {name} ({did_you_mean(name, missing_names)})" if missing_names else f"unknown {name}"
-               for missing_names in [[name for name in needed if name not in given]] for name in given if name not in needed]
-    wrong = [f"{name} is {list(given[name])}, not {list(needed[name])}" for name in needed if name in given and given[name] != needed[name]]
+    absent = [name for name in needed if name not in given]
+    missing = [f"no {name}" for name in absent]
+    unknown = [
+        f"unknown {name!r:.80}" + (f" ({did_you_mean(name, absent)})" if absent else "") for name in given if name not in needed
+    ]
+    both = [name for name in needed if name in given]
+    wrong = [f"{name} is {list(given[name])}, not {list(needed[name])}" for name in both if given[name] != needed[name]]
     problems = missing + unknown + wrong
     if problems:
         more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
