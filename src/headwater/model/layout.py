@@ -4,8 +4,10 @@ Names and shapes are TransformerLens' (``blocks.0.attn.W_Q`` is ``[head, d_model
 initialisation, checkpoints, loaders and ``headwater inspect`` read; it needs no tensor library.
 """
 
+from collections.abc import Mapping
 from math import prod
 
+from headwater.errors import ModelFileError, did_you_mean
 from headwater.model.config import GatedFeedForward, LayerNorm, LearnedPositions, ModelConfig, NoNorm, PreNorm, RMSNorm
 
 Shape = tuple[int, ...]
@@ -38,6 +40,26 @@ def parameter_count(config: ModelConfig) -> int:
     800
     """
     return sum(prod(shape) for shape in tensor_shapes(config).values())
+
+
+def check_names_and_shapes(needed: Mapping[str, Shape], given: Mapping[str, Shape]) -> None:
+    """All tensors that are needed, in their shapes, and no other; the first few differences are told together."""
+    missing = [name for name in needed if name not in given]
+    unknown = [name for name in given if name not in needed]
+    wrong = [name for name in needed if name in given and given[name] != needed[name]]
+    count = len(missing) + len(unknown) + len(wrong)
+    if not count:
+        return
+    # Only what is shown is worded: a hostile file may list a million unknown names.
+    problems = [f"no {name}" for name in missing[:5]]
+    problems += [
+        f"unknown {name!r:.120}" + (f" ({did_you_mean(name[:120], missing[:200])})" if missing else "") for name in unknown[:5]
+    ]
+    problems += [f"{name} is {list(given[name])}, not {list(needed[name])}" for name in wrong[:5]]
+    more = f" and {count - 5} more" if count > 5 else ""
+    raise ModelFileError(
+        "; ".join(problems[:5]) + more, "the tensors that the configuration calls for", "check that both belong together"
+    )
 
 
 def block_shapes(config: ModelConfig) -> dict[str, Shape]:
