@@ -296,7 +296,7 @@ class ModelConfig:
         return self.feed_forward.d_mlp if self.feed_forward else 0
 
 
-def _positive(**sizes: float) -> None:
+def _positive(**sizes: int | float) -> None:
     for name, size in sizes.items():
         if isinstance(size, int):
             _whole(name, size, least=1)
