@@ -50,8 +50,8 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     try:
         yield temporary
         for inner in [*temporary.rglob("*"), temporary]:
+            inner.chmod((0o777 if inner.is_dir() else 0o666) & ~_umask())
             sync(inner)
-        temporary.chmod(0o777 & ~_umask())
         _move_into_place(temporary, path)
         sync(path.parent)
     finally:

@@ -147,8 +147,8 @@ class Block:
 
         Ungated, the gates are ``act(hidden)/hidden``; gated, they are ``act(x W_gate + b_gate)``.
         """
-        weights, layer = self.weights.feed_forward, self.config.feed_forward
-        assert weights is not None and layer is not None, "asked only where there is a feed-forward layer"
+        weights = self.weights.feed_forward
+        assert weights is not None, "asked only where there is a feed-forward layer"
         return affine(self.look("neurons", self._neurons(weights, x)), weights.W_out, weights.b_out)
 
     def _neurons(self, weights: FeedForwardWeights, x: Stream) -> Float[Tensor, "batch pos d_mlp"]:

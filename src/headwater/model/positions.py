@@ -30,6 +30,7 @@ class Turn:
     """Entry i turns with entry i + dims/2; otherwise neighbours turn together."""
 
     def __call__(self, x: Float[Tensor, "batch any_head pos d_head"]) -> Float[Tensor, "batch any_head pos d_head"]:
+        """Turn the first entries of every query or key; the rest stays."""
         dims = 2 * self.cos.shape[-1]
         split = "... (two pair) -> two ... pair" if self.halves else "... (pair two) -> two ... pair"
         first, second = rearrange(x[..., :dims], split, two=2)

@@ -1,0 +1,42 @@
+"""``headwater convert``: a model in another format."""
+
+from pathlib import Path
+from typing import Literal
+
+from headwater.cli.terminal import note, show_json, use_cores
+
+
+def convert(
+    model: Path,
+    folder: Path,
+    /,
+    *,
+    to: Literal["headwater", "hugging-face", "transformer-lens"] = "headwater",
+    overwrite: bool = False,
+    json: bool = False,
+) -> None:
+    """Write a model anew, as a Headwater checkpoint or for another library.
+
+    No number changes. A format that cannot express the model is refused, with the reason.
+
+    Parameters
+    ----------
+    model
+        A model's file or folder, in any format that Headwater reads.
+    folder
+        Where to write it.
+    to
+        The format to write.
+    overwrite
+        Replace a folder that is already there.
+    json
+        Print one JSON document.
+    """
+    from headwater.api import load
+
+    use_cores()
+    load(model).save(folder, to=to, overwrite=overwrite)
+    if json:
+        show_json({"path": str(folder), "format": to})
+    else:
+        note(f"written to {folder}")

@@ -1,0 +1,60 @@
+"""``headwater``: the verbs, how errors are told, and exit codes.
+
+0: done. 1: done, and the answer is no. 2: something was wrong with what was given. 130: interrupted.
+"""
+
+import os
+import sys
+from typing import NoReturn
+
+from cyclopts import App, CycloptsError
+from rich.console import Console
+
+from headwater.errors import HeadwaterError
+from headwater.version import __version__
+
+app = App(
+    name="headwater",
+    help="Turns a transformer into an exact sum.",
+    version=__version__,
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,
+    exit_on_error=False,
+    print_error=False,
+)
+app.command("headwater.cli.demo:demo")
+app.command("headwater.cli.inspect:inspect")
+app.command("headwater.cli.generate:generate")
+app.command("headwater.cli.convert:convert")
+
+errors = Console(stderr=True, highlight=False)
+
+
+def main() -> NoReturn:
+    """Run one command; every end of it is an exit code."""
+    try:
+        status = app()
+        sys.stdout.flush()
+        sys.exit(status if isinstance(status, int) else 0)
+    except HeadwaterError as error:
+        _tell(error.given, f"{error.needed}; {error.do}")
+        sys.exit(2)
+    except CycloptsError as error:
+        _tell(str(error).strip(), "see headwater --help")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python must not complain about it again while it closes down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+def _tell(first: str, second: str) -> None:
+    errors.print("error:", style="bold red", end=" ")
+    errors.print(first, markup=False)
+    errors.print(f"  {second}", markup=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""What verbs share: results on stdout, progress and warnings on stderr, and the number of threads."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def show_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
+    """A table for people on stdout; columns whose names end in ``#`` are numbers and stand to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for column in columns:
+        table.add_column(column.rstrip("#"), justify="right" if column.endswith("#") else "left", header_style="dim", overflow="fold")
+    for row in rows:
+        table.add_row(*(_text(cell) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def _text(cell: str) -> Any:
+    from rich.text import Text
+
+    return Text(cell)
+
+
+def note(message: str) -> None:
+    """One line on stderr: what is going on, or a warning."""
+    Console(stderr=True, highlight=False).print(message, markup=False, style="dim")
+
+
+def use_cores() -> None:
+    """Give torch one thread for each core that this process may use, or ``HEADWATER_THREADS`` of them.
+
+    Left alone, torch counts the machine's cores even where a container or a scheduler grants fewer, and slows down.
+    """
+    import torch
+
+    granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("HEADWATER_THREADS", "")
+    torch.set_num_threads(int(wanted) if wanted.isdigit() and int(wanted) else granted)

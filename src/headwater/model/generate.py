@@ -1,0 +1,105 @@
+"""Text from a model, one token after the other."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headwater.errors import InputError
+from headwater.model.forward import final_stream, unembed
+from headwater.model.record import check_tokens
+from headwater.model.taps import Tap
+from headwater.model.weights import Weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How the next token is chosen. Temperature 0 always takes the likeliest.
+
+    ``top_k`` keeps the k likeliest tokens, ``top_p`` the fewest whose probabilities reach p; both can be left out.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf"):
+            raise InputError(f"temperature {self.temperature}", "a number from 0 up", "change it")
+        if self.top_k is not None and self.top_k < 1:
+            raise InputError(f"top_k {self.top_k}", "a whole number from 1 up", "change it, or leave it out")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise InputError(f"top_p {self.top_p}", "a share above 0 and up to 1", "change it, or leave it out")
+
+    def distribution(self, logits: Float[Tensor, " vocab"]) -> Float[Tensor, " vocab"]:
+        """The probabilities that are drawn from.
+
+        >>> Sampling(top_k=1).distribution(torch.tensor([1.0, 3.0, 2.0]))
+        tensor([0., 1., 0.])
+        """
+        order = logits.argsort(descending=True, stable=True)
+        if self.temperature == 0:
+            return torch.zeros_like(logits).index_fill(0, order[:1], 1.0)
+        ranked = (logits.double()[order] / self.temperature).softmax(dim=0)
+        if self.top_k is not None:
+            ranked[self.top_k :] = 0
+        if self.top_p is not None:
+            # A token stays while the ones before it have not reached p yet; the likeliest always stays.
+            before = ranked.cumsum(dim=0) - ranked
+            ranked[before >= self.top_p * ranked.sum()] = 0
+        return torch.zeros_like(logits).index_put((order,), (ranked / ranked.sum()).to(logits))
+
+
+class KeyValueCache(Tap):
+    """Hands each block the keys and values of earlier positions, so that a new token costs one position."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Tensor] = {}
+
+    def wants(self, site: str) -> bool:
+        """Whether this is a block's keys or values."""
+        return site.endswith((".keys", ".values"))
+
+    def __call__(self, site: str, value: Tensor) -> Tensor:
+        """Add the new positions and go on with all of them."""
+        if not self.wants(site):
+            return value
+        self.kept[site] = torch.cat([self.kept[site], value], dim=2) if site in self.kept else value
+        return self.kept[site]
+
+
+def generate(weights: Weights, prompt: Sequence[int], sampling: Sampling, *, most: int) -> Iterator[int]:
+    """Up to ``most`` further tokens, each as soon as it is drawn; ends early when the context is full.
+
+    The same seed gives the same tokens, whatever else the process draws.
+    """
+    attention = weights.config.attention
+    if attention is not None and attention.mask == "full":
+        raise InputError(
+            "a model with full attention", "causal attention: a token must not see those after it", "use another model"
+        )
+    check_tokens(weights.config, torch.tensor([list(prompt)], dtype=torch.long))
+    if len(prompt) > weights.config.context:
+        raise InputError(
+            f"{len(prompt):,} tokens", f"at most {weights.config.context:,}, the model's context", "shorten the text"
+        )
+    return _draw(weights, list(prompt), sampling, most)
+
+
+@torch.inference_mode()
+def _next_logits(weights: Weights, tokens: list[int], cache: KeyValueCache, start: int) -> Float[Tensor, " vocab"]:
+    batch = torch.tensor([tokens], device=weights.device)
+    return unembed(weights, final_stream(weights, batch, cache, start=start)[:, -1:])[0, -1]
+
+
+def _draw(weights: Weights, tokens: list[int], sampling: Sampling, most: int) -> Iterator[int]:
+    generator = torch.Generator().manual_seed(sampling.seed)
+    cache, seen = KeyValueCache(), 0
+    for _ in range(min(most, weights.config.context + 1 - len(tokens))):
+        probabilities = sampling.distribution(_next_logits(weights, tokens[seen:], cache, seen).cpu())
+        seen = len(tokens)
+        tokens.append(int(torch.multinomial(probabilities, 1, generator=generator)))
+        yield tokens[-1]

@@ -1,0 +1,87 @@
+"""Which reader a path needs, and the weights behind it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.errors import ModelFileError
+from headwater.files.plain import read_json
+from headwater.model import checkpoint
+from headwater.model.source import Source
+
+if TYPE_CHECKING:
+    from headwater.model.weights import Weights
+
+READS = (
+    "a Headwater, Hugging Face, TransformerLens or nanoGPT folder, or a .pt, .pth, .safetensors, .bin (llama2.c) or .gguf file"
+)
+
+
+def look(path: Path | str) -> Source:
+    """The model at ``path``, recognised and checked without reading its numbers or importing torch."""
+    path = Path(path)
+    try:
+        if not path.exists():
+            raise ModelFileError("nothing is there", READS, "check the path")
+        return _reader(path)(path)
+    except ModelFileError as error:
+        raise error.within(str(path)) from None
+    except OSError as reason:
+        raise ModelFileError(f"{path} cannot be read ({reason.strerror})", READS, "check path and rights") from None
+
+
+def load_weights(source: Source) -> "Weights":
+    """Read the numbers; NaN and infinities are refused."""
+    from headwater.model.weights import Weights
+
+    try:
+        tensors = source.read()
+        for name, tensor in tensors.items():
+            # The extremes of a tensor are finite exactly when all of it is: NaN wins every comparison here.
+            if tensor.numel() and not all(bound.isfinite() for bound in tensor.aminmax()):
+                raise ModelFileError(
+                    f"{name} holds NaN or infinity", "finite numbers", "fetch the model again, or find where it diverged"
+                )
+        return Weights.assemble(source.config, tensors)
+    except ModelFileError as error:
+        raise error.within(str(source.path)) from None
+
+
+def _reader(path: Path) -> Callable[[Path], Source]:
+    from headwater.model.foreign import gguf, llama2c, nanogpt, transformer_lens
+
+    if path.is_dir():
+        return _folder_reader(path)
+    beside = path.parent / "config.json"
+    match path.suffix:
+        case ".gguf":
+            return gguf.look
+        case ".bin":
+            return llama2c.look
+        case ".pt" | ".pth" | ".safetensors" if beside.exists():
+            return transformer_lens.look
+        case ".pt" | ".pth":
+            return nanogpt.look
+        case ".safetensors":
+            raise ModelFileError(
+                "no config.json lies beside it", "the model's configuration", "put it there, or give its folder"
+            )
+        case _:
+            raise ModelFileError(f"a file that ends in {path.suffix!r}", READS, "give the model's file or folder")
+
+
+def _folder_reader(folder: Path) -> Callable[[Path], Source]:
+    from headwater.model.foreign import hugging_face, nanogpt, transformer_lens
+
+    if not (folder / "config.json").exists():
+        if (folder / "ckpt.pt").exists():
+            return nanogpt.look
+        raise ModelFileError("a folder without config.json", READS, "check that the path is the model's own folder")
+    plain = read_json(folder / "config.json")
+    if "format" in plain:
+        return checkpoint.look
+    if "architectures" in plain or "model_type" in plain:
+        return hugging_face.look
+    if {"n_layers", "d_model", "n_ctx"} <= set(plain):
+        return transformer_lens.look
+    raise ModelFileError("a config.json of an unknown kind", READS, "check that the path is the model's own folder")
