@@ -31,8 +31,12 @@ class TensorEntry:
 def checked_shape(name: str, shape: object) -> tuple[int, ...]:
     """A shape made of at most eight whole numbers whose product a file could hold."""
     if not isinstance(shape, list | tuple) or len(shape) > 8:  # pyright: ignore[reportUnknownArgumentType]
-        raise ModelFileError(f"{name!r:.120} has the shape {shape!r:.80}", "a list of at most eight sizes", "write the file again")
+        raise ModelFileError(
+            f"{name!r:.120} has the shape {shape!r:.80}", "a list of at most eight sizes", "write the file again"
+        )
     sizes = tuple(shape)  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
     if not all(type(size) is int and 0 <= size < 2**40 for size in sizes) or prod(sizes) >= 2**48:
-        raise ModelFileError(f"{name!r:.120} has the shape {shape!r:.80}", "sizes that a file could hold", "write the file again")
+        raise ModelFileError(
+            f"{name!r:.120} has the shape {shape!r:.80}", "sizes that a file could hold", "write the file again"
+        )
     return sizes

@@ -2,12 +2,14 @@
 
 import json
 import math
+import stat
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from headwater.errors import ModelFileError
 
 MOST_BYTES = 64 * 2**20
+MOST_DEPTH = 32
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -22,20 +24,23 @@ def read_bytes(path: Path, most: int) -> bytes:
 def file_size(path: Path) -> int:
     """The size of a regular file; pipes, devices and folders are refused before they are opened."""
     try:
-        if not path.exists():
-            raise ModelFileError(f"{path} is not there", "a file that exists", "check the path")
-        if not path.is_file():
-            raise ModelFileError(f"{path} is no regular file", "a file", "give the file itself")
-        return path.stat().st_size
+        state = path.stat()
+    except FileNotFoundError:
+        raise ModelFileError(f"{path} is not there", "a file that exists", "check the path") from None
     except (OSError, ValueError) as reason:
-        raise ModelFileError(f"{str(path)!r:.200} cannot be read ({reason})", "a readable file", "check path and rights") from None
+        raise ModelFileError(
+            f"{str(path)!r:.200} cannot be read ({reason})", "a readable file", "check path and rights"
+        ) from None
+    if not stat.S_ISREG(state.st_mode):
+        raise ModelFileError(f"{path} is no regular file", "a file", "give the file itself")
+    return state.st_size
 
 
 def open_file(path: Path) -> Any:
     """Open for reading; the system's refusal becomes ours."""
     file_size(path)
     try:
-        return open(path, "rb")
+        return path.open("rb")
     except OSError as reason:
         raise ModelFileError(f"{path} cannot be opened ({reason.strerror})", "a readable file", "check its rights") from None
 
@@ -48,23 +53,39 @@ def read_json(path: Path, most: int = MOST_BYTES) -> dict[str, Any]:
 def parse_json(data: bytes, name: str) -> dict[str, Any]:
     """A JSON object; what Python's parser lets through and should not (NaN, double keys, deep nesting) is refused."""
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite)
+        value: Any = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite)
+        _check_depth(value)
+        if b"\\u" in data:
+            # Half a surrogate pair is a text that nothing can print or write.
+            json.dumps(value, ensure_ascii=False).encode()
     except ModelFileError as error:
         raise error.within(name) from None
     except (ValueError, RecursionError) as reason:
-        raise ModelFileError(f"{name} is not JSON ({reason!s:.120})", "valid JSON in UTF-8", "fetch or write it again") from None
-    if not isinstance(value, dict):
+        raise ModelFileError(
+            f"{name} is not JSON ({reason!s:.120})", "valid JSON in UTF-8", "fetch or write it again"
+        ) from None
+    if type(value) is not dict:
         raise ModelFileError(f"{name} holds no JSON object", "an object {…}", "check that it is the right file")
-    return value
+    return cast(dict[str, Any], value)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
         raise ModelFileError(f"the key {twice!r:.80} stands twice", "each key once", "remove one of them")
     return result
+
+
+def _check_depth(value: Any) -> None:
+    level: list[Any] = [[value]]
+    for _ in range(MOST_DEPTH):
+        members: list[Any] = [outer.values() if type(outer) is dict else outer for outer in level]
+        level = [inner for outer in members for inner in outer if type(inner) in (dict, list)]
+        if not level:
+            return
+    raise ModelFileError("values nested without end", f"at most {MOST_DEPTH} levels", "check that it is the right file")
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -8,7 +8,7 @@ import hashlib
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from headwater.errors import ModelFileError
 from headwater.files.entries import ITEM_BYTES, TensorEntry, checked_shape
@@ -17,7 +17,7 @@ from headwater.files.plain import file_size, open_file, parse_json
 if TYPE_CHECKING:
     from torch import Tensor
 
-MOST_HEADER_BYTES = 64 * 2**20
+MOST_HEADER_BYTES = 16 * 2**20
 
 _DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
@@ -54,8 +54,8 @@ def read_header(path: Path) -> Header:
 def parse_header(data: bytes, file_bytes: int) -> Header:
     """The header's JSON against the file's size: tensors follow each other without gap or overlap up to the end."""
     plain = parse_json(data, "header")
-    metadata = plain.pop("__metadata__", {})
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+    metadata: Any = plain.pop("__metadata__", {})
+    if type(metadata) is not dict or not all(type(value) is str for value in cast(dict[str, Any], metadata).values()):
         raise ModelFileError("__metadata__ is no table of texts", "texts only", "write the file again")
     begin = 8 + len(data)
     entries = sorted((_entry(name, value, begin) for name, value in plain.items()), key=lambda entry: (entry.start, entry.size))
@@ -74,19 +74,23 @@ def parse_header(data: bytes, file_bytes: int) -> Header:
             "a whole file",
             "it is cut short or has been added to: fetch or write it again",
         )
-    return Header(tuple(entries), metadata)
+    return Header(tuple(entries), cast(dict[str, str], metadata))
 
 
 def _entry(name: str, plain: Any, begin: int) -> TensorEntry:
-    if not isinstance(plain, dict) or set(plain) != {"dtype", "shape", "data_offsets"}:
-        raise ModelFileError(f"{name!r:.120} is described by {plain!r:.80}", "dtype, shape and data_offsets", "write the file again")
-    dtype, offsets = _DTYPES.get(plain["dtype"]) if isinstance(plain["dtype"], str) else None, plain["data_offsets"]
+    if type(plain) is not dict or set(cast(dict[str, Any], plain)) != {"dtype", "shape", "data_offsets"}:
+        raise ModelFileError(
+            f"{name!r:.120} is described by {plain!r:.80}", "dtype, shape and data_offsets", "write the file again"
+        )
+    data = cast(dict[str, Any], plain)
+    dtype = _DTYPES.get(data["dtype"]) if type(data["dtype"]) is str else None
+    offsets = data["data_offsets"]
     if dtype is None:
         raise ModelFileError(
-            f"{name!r:.120} has the number format {plain['dtype']!r:.40}", f"one of {', '.join(_DTYPES)}", "convert it first"
+            f"{name!r:.120} has the number format {data['dtype']!r:.40}", f"one of {', '.join(_DTYPES)}", "convert it first"
         )
-    shape = checked_shape(name, plain["shape"])
-    whole = isinstance(offsets, list) and len(offsets) == 2 and all(type(offset) is int for offset in offsets)
+    shape = checked_shape(name, data["shape"])
+    whole = isinstance(offsets, list) and list(map(type, cast(list[Any], offsets))) == [int, int]
     if not whole or not 0 <= offsets[0] <= offsets[1] < 2**48:
         raise ModelFileError(f"{name!r:.120} has the offsets {offsets!r:.80}", "two ascending numbers", "write the file again")
     entry = TensorEntry(name, dtype, shape, begin + offsets[0], offsets[1] - offsets[0])
@@ -115,7 +119,9 @@ def read_tensors(path: Path, sha256: str | None = None) -> "dict[str, Tensor]":
             tensors[entry.name] = tensor
     if sha256 is not None and digest.hexdigest() != sha256:
         raise ModelFileError(
-            f"{path.name} has the hash {digest.hexdigest()[:12]}…", f"{sha256[:12]}…, as when it was saved", "restore it: bits have changed"
+            f"{path.name} has the hash {digest.hexdigest()[:12]}…",
+            f"{sha256[:12]}…, as when it was saved",
+            "restore it: bits have changed",
         )
     return tensors
 
@@ -126,7 +132,7 @@ def fill(tensor: "Tensor", file: Any, digest: Any, name: str) -> None:
 
     if not tensor.numel():
         return
-    room = memoryview(tensor.view(-1).view(torch.uint8).numpy())
+    room = memoryview(cast(Any, tensor.view(-1).view(torch.uint8).numpy()))
     if file.readinto(room) != len(room):
         raise ModelFileError(f"{name} is cut short", f"{len(room):,} bytes", "fetch or write the file again")
     if digest is not None:
