@@ -1,0 +1,51 @@
+import dataclasses
+
+import pytest
+from headwater.errors import ConfigError
+from headwater.model.config import ModelConfig, PreNorm, RMSNorm
+from headwater.model.presets import NAMED
+from headwater.settings import from_plain, to_plain
+from hypothesis import given
+from strategies import configs
+
+ONE_LAYER = {"vocab": 5, "context": 4, "d_model": 4, "layers": 1, "attention": {"heads": 2, "d_head": 2}}
+
+
+@given(configs())
+def test_a_configuration_survives_plain_data(config):
+    assert from_plain(ModelConfig, to_plain(config)) == config
+
+
+def test_an_alternative_without_settings_may_be_its_name():
+    assert from_plain(ModelConfig, {**ONE_LAYER, "norm": "pre-norm"}).norm == PreNorm()
+    assert from_plain(ModelConfig, {**ONE_LAYER, "norm": {"kind": "pre-norm", "norm": "rms-norm"}}).norm == PreNorm(norm=RMSNorm())
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"layer": 1}, "did you mean layers"),
+        ({"vocab": "5"}, "vocab is '5'"),
+        ({"vocab": True}, "vocab is True"),
+        ({"vocab": 5.0}, "vocab is 5.0"),
+        ({"norm": "pre-nrm"}, "did you mean pre-norm"),
+        ({"norm": {"norm": "rms-norm"}}, "norm is {'norm'"),
+        ({"norm": {"kind": "pre-norm", "norm": {"kind": "layer-norm", "epps": 1}}}, "norm.norm has an unknown key 'epps'"),
+        ({"attention": {"heads": 2}}, "attention has no 'd_head'"),
+        ({"attention": {"heads": 2, "d_head": 2, "mask": "casual"}}, "did you mean causal"),
+        ({"attention": 3}, "attention is 3"),
+        ({"positions": {"kind": "rotary-positions", "dims": 2, "base": float("nan")}}, "positions.base is nan"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_its_place_and_advice(change, told):
+    with pytest.raises(ConfigError) as caught:
+        from_plain(ModelConfig, {**ONE_LAYER, **change})
+    assert told in str(caught.value)
+
+
+def test_configurations_with_a_name_say_what_they_are():
+    assert NAMED["original"].d_model == 512
+    assert (NAMED["original"].heads, NAMED["original"].d_head) == (8, 64)
+    assert NAMED["zero-layer"].layers == 0
+    assert NAMED["one-layer"].feed_forward is None
+    assert all(dataclasses.is_dataclass(config) for config in NAMED.values())
