@@ -84,16 +84,20 @@ def _entry(name: str, plain: Any, begin: int) -> TensorEntry:
         )
     data = cast(dict[str, Any], plain)
     dtype = _DTYPES.get(data["dtype"]) if type(data["dtype"]) is str else None
-    offsets = data["data_offsets"]
+    offsets: Any = data["data_offsets"]
     if dtype is None:
         raise ModelFileError(
             f"{name!r:.120} has the number format {data['dtype']!r:.40}", f"one of {', '.join(_DTYPES)}", "convert it first"
         )
     shape = checked_shape(name, data["shape"])
-    whole = isinstance(offsets, list) and list(map(type, cast(list[Any], offsets))) == [int, int]
-    if not whole or not 0 <= offsets[0] <= offsets[1] < 2**48:
+    if (
+        type(offsets) is not list
+        or list(map(type, cast(list[Any], offsets))) != [int, int]
+        or not 0 <= offsets[0] <= offsets[1]
+    ):
         raise ModelFileError(f"{name!r:.120} has the offsets {offsets!r:.80}", "two ascending numbers", "write the file again")
-    entry = TensorEntry(name, dtype, shape, begin + offsets[0], offsets[1] - offsets[0])
+    first, last = cast(list[int], offsets)
+    entry = TensorEntry(name, dtype, shape, begin + first, last - first)
     if entry.count * ITEM_BYTES[dtype] != entry.size:
         raise ModelFileError(
             f"{name!r:.120} has {entry.size:,} bytes for the shape {list(shape)} of {dtype}",
