@@ -21,7 +21,7 @@ ACTIVATIONS: dict[str, Activation] = {
 class Fields:
     """The fields of a configuration, each of which must be asked for before ``finish``.
 
-    A null counts as left out, except where ``optional_whole`` asks. A field may have several spellings: those that are
+    A null counts as left out, except where an optional field is asked for. A field may have several spellings: those that are
     there must agree.
 
     >>> fields = Fields({"n_layer": 2, "colour": "red"})
@@ -60,6 +60,11 @@ class Fields:
             raise self.unfit(name, value, "a number above zero")
         return float(value)
 
+    def optional_number(self, name: str, *, nothing: float) -> float | None:
+        """A number above zero, or ``None`` where it is left out or written as ``nothing``."""
+        self._asked.add(name)
+        return None if self._plain.get(name) in (None, nothing) else self.number(name)
+
     def flag(self, name: str, *, default: bool) -> bool:
         """True or false."""
         _, value = self._take((name,), default)
@@ -73,6 +78,11 @@ class Fields:
         if not isinstance(value, str) or value not in among:
             raise self.unfit(name, value, f"one of {', '.join(among)}")
         return value
+
+    def optional_word(self, name: str, *, among: Iterable[str], default: str) -> str | None:
+        """One of a few texts, or nothing where null is written."""
+        self._asked.add(name)
+        return None if self._plain.get(name, default) is None else self.word(name, among=among, default=default)
 
     def words(self, name: str, *, among: Iterable[str], default: list[str]) -> list[str]:
         """A list of texts."""
@@ -91,6 +101,12 @@ class Fields:
         if not isinstance(value, dict):
             raise self.unfit(name, value, "a table of fields")
         return Fields(value, place=f"{name}.")  # pyright: ignore[reportUnknownArgumentType]
+
+    def must_not_be(self, name: str, values: Iterable[Any]) -> None:
+        """A field that is harmless but for a few values."""
+        self._asked.add(name)
+        if self._plain.get(name) in values:
+            raise self.unfit(name, self._plain[name], f"another {name}")
 
     def must_be(self, **values: Any) -> None:
         """Fields that, where they are there, must have the one value that this family has."""

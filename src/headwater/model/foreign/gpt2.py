@@ -49,7 +49,7 @@ LAYOUT = Layout(
     ),
     base="transformer.",
     unembedding="lm_head.weight",
-    buffers=r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",
+    buffers=r"h\.\d+\.attn\.(masked_)?bias",
 )
 
 _HARMLESS = [

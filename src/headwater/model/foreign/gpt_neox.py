@@ -44,7 +44,7 @@ LAYOUT = Layout(
     ),
     base="gpt_neox.",
     unembedding="embed_out.weight",
-    buffers=r"(gpt_neox\.)?layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",
+    buffers=r"layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",
 )
 
 

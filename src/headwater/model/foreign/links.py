@@ -96,24 +96,26 @@ class Layout:
         return found
 
     def match(self, config: ModelConfig, entries: Iterable[TensorEntry]) -> dict[str, str]:
-        """Our spelling of each foreign name to the file's, once names, shapes and number formats are as they must be."""
-        stored = {entry.name: entry for entry in entries if not re.fullmatch(self.buffers, entry.name)}
-        names: dict[str, str] = {}
-        for name in stored:
-            bare = name.removeprefix(self.base)
-            if bare in names:
-                raise ModelFileError(f"both {names[bare]} and {name}", "each tensor once", "remove one of them")
-            names[bare] = name
+        """The file's spelling of each name, under ours, once names, shapes and number formats are as they must be."""
+        found: dict[str, TensorEntry] = {}
+        for entry in entries:
+            # torch.compile puts a prefix of its own before every name.
+            name = entry.name.removeprefix("_orig_mod.").removeprefix(self.base)
+            if re.fullmatch(self.buffers, name):
+                continue
+            if name in found:
+                raise ModelFileError(f"both {found[name].name} and {entry.name}", "each tensor once", "remove one of them")
+            found[name] = entry
         needed = {name: link.shape(shape) for name, (link, _, shape) in self.links(config).items()}
-        if config.unembedding.tied and self.unembedding in names:
+        if config.unembedding.tied and self.unembedding in found:
             needed[self.unembedding] = (config.vocab, config.d_model)
-        check_names_and_shapes(needed, {bare: stored[name].shape for bare, name in names.items()})
-        for entry in stored.values():
+        check_names_and_shapes(needed, {name: entry.shape for name, entry in found.items()})
+        for entry in found.values():
             if entry.dtype not in ("float64", "float32", "float16", "bfloat16"):
                 raise ModelFileError(
                     f"{entry.name} is in {entry.dtype}", "floating-point numbers", "use the model as it was trained"
                 )
-        return names
+        return {name: entry.name for name, entry in found.items()}
 
     def load(self, config: ModelConfig, tensors: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
         """Our tensors out of the foreign ones, which stand under our spelling of their names."""

@@ -39,7 +39,7 @@ LAYOUT = Layout(
     ),
     base="model.",
     unembedding="lm_head.weight",
-    buffers=r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
+    buffers=r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
 )  # fmt: skip
 
 
