@@ -1,13 +1,27 @@
 """``headwater inspect``: what a model is made of, from its headers alone."""
 
 import re
-from dataclasses import fields
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from headwater.cli.terminal import show_json, show_table
 from headwater.files.entries import TensorEntry
-from headwater.model.config import ModelConfig
+from headwater.model.config import (
+    Attention,
+    FeedForward,
+    GatedFeedForward,
+    LearnedPositions,
+    NoNorm,
+    NoPositions,
+    Norm,
+    NoStretch,
+    Positions,
+    PreNorm,
+    RMSNorm,
+    RotaryPositions,
+    SinusoidalPositions,
+)
 from headwater.model.layout import parameter_count
 from headwater.model.source import Source
 from headwater.model.sources import look
@@ -31,7 +45,9 @@ def inspect(model: Path, /, *, json: bool = False) -> None:
         show_json(_document(source))
         return
     show_table(["", ""], describe(source))
-    show_table(["tensor", "format", "shape", "numbers#"], _tensor_rows(source.entries), title="\ntensors, as the file names them")
+    show_table(
+        ["tensor", "format", "shape", "numbers#"], _tensor_rows(source.entries), title="\ntensors, as the file names them"
+    )
 
 
 def _document(source: Source) -> dict[str, Any]:
@@ -48,40 +64,76 @@ def _document(source: Source) -> dict[str, Any]:
 def describe(source: Source) -> list[tuple[str, str]]:
     """The architecture in words, one line for each choice."""
     config = source.config
+    blocks = {0: "no blocks: the bigram machine W_E W_U", 1: "1 block"}.get(config.layers, f"{config.layers} blocks")
     return [
         ("model", str(source.path)),
         ("written by", source.format),
         ("parameters", f"{parameter_count(config):,}"),
-        ("vocabulary", f"{config.vocab:,} tokens" + ("" if source.words else "; no tokenizer beside it")),
+        ("vocabulary", _join(f"{config.vocab:,} tokens", "" if source.words else "no tokenizer beside it")),
         ("context", f"{config.context:,} positions"),
-        ("stream", f"{config.d_model} wide, {_blocks(config)}"),
-        ("attention", _settings(config.attention)),
-        ("feed-forward", _settings(config.feed_forward)),
-        ("norm", _settings(config.norm)),
-        ("positions", _settings(config.positions)),
-        ("unembedding", _settings(config.unembedding)),
+        ("stream", f"{config.d_model} wide, {blocks}"),
+        ("attention", _attention(config.attention) if config.attention else "none"),
+        ("feed-forward", _feed_forward(config.feed_forward) if config.feed_forward else "none"),
+        ("norm", _norm(config.norm)),
+        ("positions", _positions(config.positions)),
+        (
+            "unembedding",
+            _join("tied to the embedding" if config.unembedding.tied else "its own", "biased" * config.unembedding.bias),
+        ),
     ]
 
 
-def _blocks(config: ModelConfig) -> str:
-    return {0: "no blocks: the bigram machine W_E W_U", 1: "1 block"}.get(config.layers, f"{config.layers} blocks")
+def _join(*words: str) -> str:
+    return ", ".join(word for word in words if word)
 
 
-def _settings(value: Any) -> str:
-    """A part of a configuration as words: its kind and its settings."""
-    if value is None:
+def _attention(attention: Attention) -> str:
+    return _join(
+        f"{attention.heads} heads of {attention.d_head}",
+        f"{attention.group_size} heads share a key and a value" if attention.group_size > 1 else "",
+        attention.mask,
+        "" if attention.scaled else "not scaled",
+        "biased queries, keys and values" * attention.input_bias,
+        "biased output" * attention.output_bias,
+    )
+
+
+def _feed_forward(layer: FeedForward | GatedFeedForward) -> str:
+    return _join(
+        f"{layer.d_mlp} neurons",
+        f"gated by {layer.activation}" if isinstance(layer, GatedFeedForward) else layer.activation,
+        "biased" * layer.bias,
+        "reads beside attention" * (layer.reads == "beside-attention"),
+    )
+
+
+def _norm(norm: Norm) -> str:
+    if isinstance(norm, NoNorm):
         return "none"
-    inner = [(field.name, getattr(value, field.name)) for field in fields(value)]
-    words = [f"{name.replace('_', ' ')} {_setting(setting)}" for name, setting in inner]
-    return ", ".join([kind_of(type(value)).replace("-", " "), *words])
+    return _join(
+        f"{type(norm.norm).__name__} {'before each component' if isinstance(norm, PreNorm) else 'after each write'}",
+        f"eps {norm.norm.eps:g}",
+        "" if norm.norm.gain else "no gain",
+        "" if norm.norm.bias or isinstance(norm.norm, RMSNorm) else "no bias",
+    )
 
 
-def _setting(setting: Any) -> str:
-    if isinstance(setting, bool):
-        return "yes" if setting else "no"
-    if isinstance(setting, int | float | str):
-        return f"{setting}"
-    return f"({_settings(setting)})"
+def _positions(positions: Positions) -> str:
+    match positions:
+        case NoPositions():
+            return "none"
+        case LearnedPositions(into=into):
+            return _join("learned", f"into {into.replace('-', ' ')}")
+        case SinusoidalPositions(into=into, base=base):
+            return _join("sinusoidal", f"base {base:g}", f"into {into.replace('-', ' ')}")
+        case RotaryPositions(dims=dims, base=base, pairs=pairs, stretch=stretch):
+            stretched = "" if isinstance(stretch, NoStretch) else kind_of(type(stretch)).replace("-", " ")
+            return _join(
+                f"rotary, {dims} dims",
+                f"base {base:g}",
+                f"pairs in {pairs}" if pairs == "halves" else "adjacent pairs",
+                stretched,
+            )
 
 
 def _tensor_rows(entries: tuple[TensorEntry, ...]) -> list[tuple[str, str, str, str]]:
@@ -91,10 +143,6 @@ def _tensor_rows(entries: tuple[TensorEntry, ...]) -> list[tuple[str, str, str, 
         key = (re.sub(r"(?<=\.)\d+(?=\.)", "*", entry.name), entry.dtype, entry.shape)
         rows[key] = rows.get(key, 0) + 1
     return [
-        (f"{name}  × {times}" if times > 1 else name, dtype, " × ".join(map(str, shape)), f"{times * _count(shape):,}")
+        (f"{name}  × {times}" if times > 1 else name, dtype, " × ".join(map(str, shape)), f"{times * prod(shape):,}")
         for (name, dtype, shape), times in rows.items()
     ]
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    return TensorEntry("", "", shape, 0, 0).count

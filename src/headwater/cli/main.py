@@ -17,15 +17,17 @@ app = App(
     name="headwater",
     help="Turns a transformer into an exact sum.",
     version=__version__,
+    help_format="plaintext",
     result_action="return_value",
     suppress_keyboard_interrupt=False,
     exit_on_error=False,
     print_error=False,
 )
-app.command("headwater.cli.demo:demo")
-app.command("headwater.cli.inspect:inspect")
-app.command("headwater.cli.generate:generate")
-app.command("headwater.cli.convert:convert")
+# Each verb's module is imported when it is called; the one-line help stands here so that --help imports none of them.
+app.command("headwater.cli.demo:demo", help="Run the main job on embedded defaults.")
+app.command("headwater.cli.inspect:inspect", help="Show a model's architecture, parameters and tensors.")
+app.command("headwater.cli.generate:generate", help="Continue a text.")
+app.command("headwater.cli.convert:convert", help="Write a model anew, here or for another library.")
 
 errors = Console(stderr=True, highlight=False)
 
@@ -52,8 +54,8 @@ def main() -> NoReturn:
 
 def _tell(first: str, second: str) -> None:
     errors.print("error:", style="bold red", end=" ")
-    errors.print(first, markup=False)
-    errors.print(f"  {second}", markup=False)
+    errors.print(first, markup=False, soft_wrap=True)
+    errors.print(f"  {second}", markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

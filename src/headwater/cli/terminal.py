@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 def show_json(value: Any) -> None:
@@ -18,17 +19,15 @@ def show_json(value: Any) -> None:
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
     """A table for people on stdout; columns whose names end in ``#`` are numbers and stand to the right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.show_header = any(columns)
     for column in columns:
-        table.add_column(column.rstrip("#"), justify="right" if column.endswith("#") else "left", header_style="dim", overflow="fold")
+        table.add_column(
+            column.rstrip("#"), justify="right" if column.endswith("#") else "left", header_style="dim", overflow="fold"
+        )
     for row in rows:
-        table.add_row(*(_text(cell) for cell in row))
+        # As text and not as markup: a tensor or token may be called [bold].
+        table.add_row(*map(Text, row))
     Console(highlight=False).print(table)
-
-
-def _text(cell: str) -> Any:
-    from rich.text import Text
-
-    return Text(cell)
 
 
 def note(message: str) -> None:

@@ -1,0 +1,70 @@
+# Two commands do everything on a fresh machine with Python 3.11+, make and the package registries: make demo, make test.
+# Both set up .venv once and do nothing twice.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
+PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-peers test-slow test-models check fix fuzz bench clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+demo: $(VENV)/.installed ## Run the main job on embedded defaults
+	$(VENV)/bin/headwater demo
+
+test: $(VENV)/.installed-dev ## Run the default tests (a few minutes)
+	$(PYTEST) -q -n $(WORKERS)
+
+test-peers: $(VENV)/.installed-peers ## Compare with transformers and TransformerLens on random weights
+	$(PYTEST) -q -m peers tests/peers
+
+test-slow: $(VENV)/.installed-dev ## Laws with many more examples
+	HEADWATER_PROFILE=full $(PYTEST) -q -n $(WORKERS) -m "not peers and not models"
+
+test-models: $(VENV)/.installed-dev ## Load real models that lie inside packages
+	$(PYTEST) -q -m models tests/models
+
+check: $(VENV)/.installed-dev ## Lint, format, types, layers
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/pyright
+	$(VENV)/bin/lint-imports --no-cache
+
+fix: $(VENV)/.installed-dev ## Format, and repair what the linter can
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+SECONDS ?= 600
+fuzz: $(VENV)/.installed-fuzz ## Fuzz every parser for SECONDS (600) in all
+	$(RUN) fuzz/run.py $(SECONDS)
+
+bench: $(VENV)/.installed-peers ## Side-by-side timings against peers; writes bench/REPORT.md
+	$(RUN) bench/run.py
+
+clean: ## Remove everything that was set up
+	rm -rf $(VENV) dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headwater needs Python 3.11 or later; set PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-peers: $(VENV)/.installed-dev
+	$(PIP) -e '.[dev,peers]'
+	@touch $@
+
+$(VENV)/.installed-fuzz: $(VENV)/.installed-dev
+	$(PIP) -e '.[dev,fuzz]'
+	@touch $@
