@@ -6,9 +6,10 @@ named value to whoever watches and goes on with what comes back; ``headwater.mod
 
 from dataclasses import dataclass
 
-from einops import einsum
+from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import linear
 
 from headwater.model.attention import Rule, fused, mix, scores
 from headwater.model.components import activate, gate, normalise
@@ -138,9 +139,9 @@ class Block:
         if self.look.wants("head_writes"):
             writes = einsum(mixed, weights.W_O, "batch head pos d_head, head d_head d_model -> batch head pos d_model")
             write = self.look("head_writes", writes).sum(dim=1)
-        else:
-            write = einsum(mixed, weights.W_O, "batch head pos d_head, head d_head d_model -> batch pos d_model")
-        return write if weights.b_O is None else write + weights.b_O
+            return write if weights.b_O is None else write + weights.b_O
+        joined = rearrange(mixed, "batch head pos d_head -> batch pos (head d_head)")
+        return affine(joined, rearrange(weights.W_O, "head d_head d_model -> (head d_head) d_model"), weights.b_O)
 
     def feed_forward(self, x: Stream) -> Stream:
         """``(gates ∘ hidden) W_out + b_out``, where ``hidden`` is ``x W_in + b_in``.
@@ -166,14 +167,13 @@ class Block:
 
 def affine(x: Float[Tensor, "*any inner"], W: Float[Tensor, "inner outer"], b: Float[Tensor, " outer"] | None) -> Tensor:
     """``x W + b``."""
-    return x @ W if b is None else x @ W + b
+    return linear(x, W.T, b)
 
 
 def project(
-    x: Float[Tensor, "batch pos d_model"],
-    W: Float[Tensor, "any_head d_model d_head"],
-    b: Float[Tensor, "any_head d_head"] | None,
+    x: Float[Tensor, "batch pos d_model"], W: Float[Tensor, "any_head d_model d_head"], b: Float[Tensor, "any_head d_head"] | None
 ) -> Float[Tensor, "batch any_head pos d_head"]:
-    """Each head's view of the stream."""
-    out = einsum(x, W, "batch pos d_model, any_head d_model d_head -> batch any_head pos d_head")
-    return out if b is None else out + b[:, None, :]
+    """Each head's view of the stream: ``x W + b``, all heads in one product."""
+    wide = rearrange(W, "any_head d_model d_head -> d_model (any_head d_head)")
+    out = affine(x, wide, None if b is None else b.flatten())
+    return rearrange(out, "batch pos (any_head d_head) -> batch any_head pos d_head", any_head=W.shape[0])
