@@ -1,6 +1,7 @@
 """One forward pass at GPT-2-small shape over 1,024 tokens, watched and unwatched, beside transformers and TransformerLens."""
 
 import torch
+
 from contest import Result, contest
 
 LENGTH = 1024
@@ -73,7 +74,24 @@ def headwater_recorded_like_peer():
     weights, text = _weights(), tokens()
     # What run_with_cache keeps: all but each head's write, which it makes on demand, and the gates, which it has not.
     sites = ["embed", "positions", "*.scale", "*_input", "final"]
-    sites += [f"L*.{site}" for site in "in queries keys values scores pattern mixed attention middle hidden neurons feed_forward out".split()]
+    sites += [
+        f"L*.{site}"
+        for site in [
+            "in",
+            "queries",
+            "keys",
+            "values",
+            "scores",
+            "pattern",
+            "mixed",
+            "attention",
+            "middle",
+            "hidden",
+            "neurons",
+            "feed_forward",
+            "out",
+        ]
+    ]
     return lambda: record(weights, text, sites)
 
 

@@ -16,7 +16,11 @@ PEERS = ["torch", "transformers", "transformer-lens", "numpy"]
 
 def machine() -> str:
     cpu = Path("/proc/cpuinfo")
-    names = [line.split(":")[1].strip() for line in cpu.read_text().splitlines() if line.startswith("model name")] if cpu.exists() else []
+    names = (
+        [line.split(":")[1].strip() for line in cpu.read_text().splitlines() if line.startswith("model name")]
+        if cpu.exists()
+        else []
+    )
     return f"{os.cpu_count()} cores ({names[0] if names else platform.processor()}), Python {platform.python_version()}"
 
 
@@ -30,7 +34,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="turns of each job; the best one counts")
     rounds = parser.parse_args().rounds
     versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
-    lines = ["# Benchmarks", "", f"Made by `make bench` on {machine()}; {versions}. Best of {rounds} turns, jobs taking turns.", ""]
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Made by `make bench` on {machine()}; {versions}. Best of {rounds} turns, jobs taking turns.",
+        "",
+    ]
     report = []
     for table in TABLES:
         rows, goals = table.table(rounds)
@@ -39,7 +48,9 @@ def main() -> None:
         lines += [f"## {table.TITLE}", "", *markdown(rows), *markdown(judged)]
         report.append({"title": table.TITLE, "rows": rows, "goals": goals})
     (HERE / "REPORT.md").write_text("\n".join(lines).rstrip() + "\n")
-    (HERE / "report.json").write_text(json.dumps({"machine": machine(), "versions": versions, "tables": report}, indent=2) + "\n")
+    (HERE / "report.json").write_text(
+        json.dumps({"machine": machine(), "versions": versions, "tables": report}, indent=2) + "\n"
+    )
     print("\n".join(lines))
 
 

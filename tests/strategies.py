@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 import torch
+from hypothesis import strategies as st
+
 from headwater.model.config import (
     Attention,
     FeedForward,
@@ -24,7 +26,6 @@ from headwater.model.config import (
 )
 from headwater.model.layout import tensor_shapes
 from headwater.model.weights import Weights
-from hypothesis import strategies as st
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 6)
@@ -73,7 +74,9 @@ def positions(draw, *, d_model, attention):
         if attention.d_head > 1:
             dims = st.sampled_from(range(2, attention.d_head + 1, 2))
             kinds.append(
-                st.builds(RotaryPositions, dims=dims, base=bases, pairs=st.sampled_from(["halves", "adjacent"]), stretch=stretches)
+                st.builds(
+                    RotaryPositions, dims=dims, base=bases, pairs=st.sampled_from(["halves", "adjacent"]), stretch=stretches
+                )
             )
         if d_model % 2 == 0:
             kinds.append(st.builds(SinusoidalPositions, into=intos, base=bases))
@@ -81,8 +84,8 @@ def positions(draw, *, d_model, attention):
 
 
 @st.composite
-def configs(draw, *, layers=st.integers(0, 3), norm=None, mask=None):
-    depth, d_model = draw(layers), draw(st.integers(2, 8))
+def configs(draw, *, layers=None, norm=None, mask=None):
+    depth, d_model = draw(layers or st.integers(0, 3)), draw(st.integers(2, 8))
     attention = draw(attentions()) if depth else None
     if attention and mask:
         attention = Attention(**{name: getattr(attention, name) for name in attention.__slots__} | {"mask": mask})
@@ -105,7 +108,9 @@ def configs(draw, *, layers=st.integers(0, 3), norm=None, mask=None):
 def random_weights(config, seed, dtype=torch.float64):
     """Every number drawn, gains and biases too: ones and zeros hide mistakes."""
     generator = torch.Generator().manual_seed(seed)
-    tensors = {name: torch.randn(shape, generator=generator, dtype=torch.float64) for name, shape in tensor_shapes(config).items()}
+    tensors = {
+        name: torch.randn(shape, generator=generator, dtype=torch.float64) for name, shape in tensor_shapes(config).items()
+    }
     return Weights.assemble(config, {name: tensor.to(dtype) for name, tensor in tensors.items()})
 
 

@@ -3,6 +3,7 @@
 import math
 
 import torch
+
 from headwater.model.config import GatedFeedForward, LayerNorm, NoNorm, PostNorm, PreNorm, RotaryPositions, SinusoidalPositions
 
 
@@ -48,7 +49,10 @@ def rotary_twin(rotary, x, position):
             speed /= stretch.factor
         elif type(stretch).__name__ == "Llama3Stretch":
             wavelength = 2 * math.pi / speed
-            low, high = stretch.original_context / stretch.low_frequency_factor, stretch.original_context / stretch.high_frequency_factor
+            low, high = (
+                stretch.original_context / stretch.low_frequency_factor,
+                stretch.original_context / stretch.high_frequency_factor,
+            )
             if wavelength > low:
                 speed /= stretch.factor
             elif wavelength > high:

@@ -50,10 +50,7 @@ class Model:
 
     def tokens(self, text: Text) -> Tokens:
         """The ids of a text, as a batch of one."""
-        if isinstance(text, str):
-            ids = self._tokenizer().encode(text)
-        else:
-            ids = list(text)
+        ids = self._tokenizer().encode(text) if isinstance(text, str) else list(text)
         tokens = torch.tensor([ids], dtype=torch.long, device=self.weights.device)
         check_tokens(self.config, tokens)
         return tokens
@@ -69,7 +66,7 @@ class Model:
 
     def generate(self, text: Text, sampling: generate.Sampling | None = None, *, most: int = 50) -> Iterator[int]:
         """Up to ``most`` further tokens, each as soon as it is drawn."""
-        prompt = self.tokens(text)[0].tolist()
+        prompt = [int(token) for token in self.tokens(text)[0]]
         return generate.generate(self.weights, prompt, sampling or generate.Sampling(), most=most)
 
     def save(self, folder: str | Path, *, to: Format = "headwater", overwrite: bool = False) -> None:
@@ -85,7 +82,9 @@ class Model:
 
     def _tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
-            raise InputError("a text for a model without a tokenizer", "token ids", "give ids, or put a tokenizer.json beside the model")
+            raise InputError(
+                "a text for a model without a tokenizer", "token ids", "give ids, or put a tokenizer.json beside the model"
+            )
         return self.tokenizer
 
 

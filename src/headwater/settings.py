@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 Plain = dict[str, Any]
 
 
-def kind_of(alternative: type) -> str:
+def kind_of(alternative: type[Any]) -> str:
     """The name that a dataclass has in files.
 
     >>> class RMSNorm: ...
@@ -32,16 +32,14 @@ def kind_of(alternative: type) -> str:
 def to_plain(value: Any) -> Any:
     """Dictionaries, lists, numbers and strings that ``from_plain`` reads back as an equal value; ``None`` is left out."""
     if not dataclasses.is_dataclass(value):
-        return list(map(to_plain, value)) if isinstance(value, tuple) else value
+        return value
     plain: Plain = {}
     hints = typing.get_type_hints(type(value))
-    for field in dataclasses.fields(value):
-        inner = getattr(value, field.name)
-        if inner is None:
-            continue
-        plain[field.name] = to_plain(inner)
-        if len(_alternatives(hints[field.name])) > 1:
-            plain[field.name] = {"kind": kind_of(type(inner)), **plain[field.name]}
+    there = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    for name, inner in there.items():
+        if inner is not None:
+            kind = {"kind": kind_of(type(inner))} if len(_alternatives(hints[name])) > 1 else {}
+            plain[name] = {**kind, **to_plain(inner)} if kind else to_plain(inner)
     return plain
 
 
@@ -80,9 +78,9 @@ def _read(hint: Any, plain: Any, where: str) -> Any:
     members = _alternatives(hint)
     if len(members) > 1:
         return _read_alternative(members, plain, where)
-    (hint,) = members
+    (hint,) = members or (hint,)
     if dataclasses.is_dataclass(hint):
-        return from_plain(typing.cast(type, hint), plain, where)
+        return from_plain(typing.cast(type[Any], hint), plain, where)
     if typing.get_origin(hint) is typing.Literal:
         if plain not in typing.get_args(hint):
             names = [str(name) for name in typing.get_args(hint)]
@@ -93,13 +91,12 @@ def _read(hint: Any, plain: Any, where: str) -> Any:
 
 def _read_alternative(members: tuple[Any, ...], plain: Any, where: str) -> Any:
     by_kind = {kind_of(member): member for member in members}
-    data: Any = {"kind": plain} if isinstance(plain, str) else plain
-    kind = data.get("kind") if isinstance(data, dict) else None
+    data: Plain = {"kind": plain} if isinstance(plain, str) else typing.cast(Plain, plain) if isinstance(plain, dict) else {}
+    kind = data.get("kind")
     if not isinstance(kind, str) or kind not in by_kind:
         given = f"{where} is {plain!r:.80}" if kind is None else f"{where} has kind {kind!r:.80}"
         raise ConfigError(given, f"a kind among {', '.join(by_kind)}", did_you_mean(str(kind), by_kind))
-    rest = {name: value for name, value in data.items() if name != "kind"}
-    return from_plain(by_kind[kind], rest, where)
+    return from_plain(by_kind[kind], {name: value for name, value in data.items() if name != "kind"}, where)
 
 
 def _read_scalar(hint: Any, plain: Any, where: str) -> Any:

@@ -8,6 +8,7 @@ import math
 
 import pytest
 import torch
+
 from headwater.model.config import Attention, FeedForward, LayerNorm, ModelConfig, PostNorm
 from headwater.model.forward import Block, forward, normalise, post_norm
 from headwater.model.positions import Placed
@@ -97,7 +98,9 @@ EXAMPLES = [
 PRINTED_RIGHT = {("002-EX1", "t2"), ("002-EX3", "t5"), ("004-EX4", "t2"), ("004-EX4", "t5")}
 
 
-@pytest.mark.parametrize(("claim", "x", "steps", "asked", "printed", "right"), EXAMPLES, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("claim", "x", "steps", "asked", "printed", "right"), EXAMPLES, ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_a_worked_example_gives_the_right_number_and_tells_whether_the_printed_one_was(claim, x, steps, asked, printed, right):
     measured = run_block(x, **steps)[asked]
     assert agrees(measured, right), f"{claim}: {asked} is {measured.tolist()}"
@@ -133,6 +136,10 @@ def test_the_six_equations_hold_between_the_steps_of_a_random_post_norm_block():
     assert torch.allclose(t1, parts.attend(x), atol=1e-12)
     assert torch.equal(t2, t1 + x)
     assert torch.allclose(t3, normalise(config.norm.norm, block.norm_1, t2, nobody, ""), atol=1e-12)
-    assert torch.allclose(t4, torch.relu(t3 @ block.feed_forward.W_in + block.feed_forward.b_in) @ block.feed_forward.W_out + block.feed_forward.b_out)
+    assert torch.allclose(
+        t4,
+        torch.relu(t3 @ block.feed_forward.W_in + block.feed_forward.b_in) @ block.feed_forward.W_out
+        + block.feed_forward.b_out,
+    )
     assert torch.equal(t5, t4 + t3)
     assert torch.allclose(h, normalise(config.norm.norm, block.norm_2, t5, nobody, ""), atol=1e-12)

@@ -5,18 +5,22 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
 from headwater.errors import ModelFileError
 from headwater.model import checkpoint
 from headwater.model.sources import load_weights, look
-from hypothesis import given
-from hypothesis import strategies as st
 from strategies import configs, random_weights, seeds
 
 dtypes = st.sampled_from([torch.float64, torch.float32, torch.float16, torch.bfloat16])
 
 
 def bits(weights):
-    return {name: (tensor.dtype, tensor.contiguous().view(torch.uint8).numpy().tobytes()) for name, tensor in weights.tensors().items()}
+    return {
+        name: (tensor.dtype, tensor.contiguous().view(torch.uint8).numpy().tobytes())
+        for name, tensor in weights.tensors().items()
+    }
 
 
 @given(configs(), seeds, dtypes)

@@ -1,6 +1,9 @@
 """What holds for every member of the family, in float64."""
 
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
 from headwater.model import attention
 from headwater.model.attention import Rule
 from headwater.model.components import activate, gate
@@ -8,8 +11,6 @@ from headwater.model.forward import final_stream, forward, unembed
 from headwater.model.generate import KeyValueCache
 from headwater.model.record import record
 from headwater.model.taps import Recorder, Tap, all_sites
-from hypothesis import given
-from hypothesis import strategies as st
 from strategies import activations, configs, models, random_tokens, random_weights, seeds
 from twins import forward_twin
 
@@ -99,7 +100,10 @@ def test_a_text_in_pieces_through_the_cache_gives_the_logits_of_the_whole(config
 def test_attention_in_loops_as_matrices_in_blocks_and_fused_agree(shape, mask, size, seed):
     batch, head, dest, earlier, d_head = shape
     generator = torch.Generator().manual_seed(seed)
-    q, k, v = (torch.randn(batch, head, n, d_head, generator=generator, dtype=torch.float64) * 3 for n in (dest, dest + earlier, dest + earlier))
+    q, k, v = (
+        torch.randn(batch, head, n, d_head, generator=generator, dtype=torch.float64) * 3
+        for n in (dest, dest + earlier, dest + earlier)
+    )
     rule = Rule(mask, d_head**-0.5)
     loops = attention.four_steps(q, k, v, rule)
     for other in (

@@ -1,11 +1,12 @@
 import dataclasses
 
 import pytest
+from hypothesis import given
+
 from headwater.errors import ConfigError
 from headwater.model.config import ModelConfig, PreNorm, RMSNorm
 from headwater.model.presets import NAMED
 from headwater.settings import from_plain, to_plain
-from hypothesis import given
 from strategies import configs
 
 ONE_LAYER = {"vocab": 5, "context": 4, "d_model": 4, "layers": 1, "attention": {"heads": 2, "d_head": 2}}
@@ -18,7 +19,9 @@ def test_a_configuration_survives_plain_data(config):
 
 def test_an_alternative_without_settings_may_be_its_name():
     assert from_plain(ModelConfig, {**ONE_LAYER, "norm": "pre-norm"}).norm == PreNorm()
-    assert from_plain(ModelConfig, {**ONE_LAYER, "norm": {"kind": "pre-norm", "norm": "rms-norm"}}).norm == PreNorm(norm=RMSNorm())
+    assert from_plain(ModelConfig, {**ONE_LAYER, "norm": {"kind": "pre-norm", "norm": "rms-norm"}}).norm == PreNorm(
+        norm=RMSNorm()
+    )
 
 
 @pytest.mark.parametrize(

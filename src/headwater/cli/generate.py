@@ -83,7 +83,7 @@ def _prompt(loaded: "Model", text: str | None, ids: str | None) -> list[int]:
         except ValueError:
             raise InputError(f"--ids {ids!r:.80}", "whole numbers", "write --ids 12,7,33") from None
     assert text is not None, "one of the two is there"
-    return loaded.tokens(sys.stdin.read() if text == "-" else text)[0].tolist()
+    return [int(token) for token in loaded.tokens(sys.stdin.read() if text == "-" else text)[0]]
 
 
 def _collect(tokens: Iterator[int], into: list[int]) -> Iterator[int]:

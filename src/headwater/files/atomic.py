@@ -4,7 +4,7 @@ import ctypes
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
+def new_folder(path: Path, *, overwrite: bool = False) -> Generator[Path]:
     """A temporary folder to fill, which becomes ``path`` when the block ends well and vanishes when it does not.
 
     An existing ``path`` is refused, or with ``overwrite`` swapped out once the new one is complete on disk.

@@ -71,12 +71,12 @@ def fused(q: Queries, k: Sources, v: Sources, rule: Rule) -> Mixed:
 def four_steps(q: Queries, k: Sources, v: Sources, rule: Rule) -> Mixed:
     """Document 003's steps one by one: score, exponential, normalisation, weighted sum. Slow, to be read."""
     batch, head, dest, d_head = q.shape
-    allowed = rule.allowed(dest, k.shape[2]).tolist()
+    allowed = rule.allowed(dest, k.shape[2])
     out = torch.zeros_like(q)
     for b in range(batch):
         for h in range(head):
             for i in range(dest):
-                seen = [j for j, may in enumerate(allowed[i]) if may]
+                seen = [j for j in range(k.shape[2]) if allowed[i, j]]
                 s = [float(sum(q[b, h, i, e] * k[b, h, j, e] for e in range(d_head))) * rule.scale for j in seen]
                 weight = [math.exp(score - max(s)) for score in s]
                 for share, j in zip(weight, seen, strict=True):

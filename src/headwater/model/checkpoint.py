@@ -7,7 +7,7 @@ is found. A folder made by hand may leave the hashes out; what is there is check
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from headwater.errors import ConfigError, ModelFileError
 from headwater.files.atomic import new_folder, write_file
@@ -29,7 +29,7 @@ TENSORS, WORDS, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
 
 def save(weights: "Weights", folder: Path, *, tokenizer_json: bytes | None = None, overwrite: bool = False) -> None:
     """Write a checkpoint that is either whole or not there."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 
     with new_folder(folder, overwrite=overwrite) as temporary:
         save_file({name: tensor.contiguous() for name, tensor in weights.tensors().items()}, temporary / TENSORS)
@@ -84,20 +84,22 @@ def _config(plain: dict[str, Any]) -> ModelConfig:
 
 
 def _files(plain: dict[str, Any]) -> dict[str, tuple[int, str]]:
-    files = plain.get("files", {})
-    good = isinstance(files, dict) and all(
-        name in (TENSORS, WORDS)
-        and isinstance(file, dict)
-        and set(file) == {"bytes", "sha256"}
-        and type(file["bytes"]) is int
-        and isinstance(file["sha256"], str)
-        for name, file in files.items()
-    )
-    if not good:
+    files: Any = plain.get("files", {})
+    if not isinstance(files, dict) or not all(
+        _is_fingerprint(name, file) for name, file in cast(dict[Any, Any], files).items()
+    ):
         raise ModelFileError(
             f"{CONFIG} lists the files {files!r:.120}", f"bytes and sha256 of {TENSORS} and {WORDS}", "save the model again"
         )
-    return {name: (file["bytes"], file["sha256"]) for name, file in files.items()}
+    return {name: (file["bytes"], file["sha256"]) for name, file in cast(dict[str, Any], files).items()}
+
+
+def _is_fingerprint(name: str, file: Any) -> bool:
+    return (
+        name in (TENSORS, WORDS)
+        and isinstance(file, dict)
+        and {key: type(value) for key, value in cast(dict[Any, Any], file).items()} == {"bytes": int, "sha256": str}
+    )
 
 
 def _check_file(path: Path, size: int, digest: str | None) -> None:

@@ -171,7 +171,9 @@ def affine(x: Float[Tensor, "*any inner"], W: Float[Tensor, "inner outer"], b: F
 
 
 def project(
-    x: Float[Tensor, "batch pos d_model"], W: Float[Tensor, "any_head d_model d_head"], b: Float[Tensor, "any_head d_head"] | None
+    x: Float[Tensor, "batch pos d_model"],
+    W: Float[Tensor, "any_head d_model d_head"],
+    b: Float[Tensor, "any_head d_head"] | None,
 ) -> Float[Tensor, "batch any_head pos d_head"]:
     """Each head's view of the stream: ``x W + b``, all heads in one product."""
     wide = rearrange(W, "any_head d_model d_head -> d_model (any_head d_head)")
