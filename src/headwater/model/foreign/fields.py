@@ -18,6 +18,10 @@ ACTIVATIONS: dict[str, Activation] = {
 """The names that other libraries give to the activations of this family."""
 
 
+_MOST = 2**53
+"""Beyond this, whole numbers are no longer exact as floats."""
+
+
 class Fields:
     """The fields of a configuration, each of which must be asked for before ``finish``.
 
@@ -41,7 +45,7 @@ class Fields:
     def whole(self, *names: str, default: int | None = None) -> int:
         """A whole number."""
         name, value = self._take(names, default)
-        if type(value) is not int:
+        if type(value) is not int or abs(value) >= _MOST:
             raise self.unfit(name, value, "a whole number")
         return value
 
@@ -49,14 +53,12 @@ class Fields:
         """A whole number, or nothing where null is written."""
         self._asked.add(name)
         value = self._plain.get(name, default)
-        if value is not None and type(value) is not int:
-            raise self.unfit(name, value, "a whole number or null")
-        return value
+        return None if value is None else self.whole(name, default=default)
 
     def number(self, *names: str, default: float | None = None) -> float:
         """A number above zero."""
         name, value = self._take(names, default)
-        if type(value) not in (int, float) or not 0 < value < 2**53:
+        if type(value) not in (int, float) or not 0 < value < _MOST:
             raise self.unfit(name, value, "a number above zero")
         return float(value)
 

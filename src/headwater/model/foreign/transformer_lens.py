@@ -250,7 +250,7 @@ def with_gate_biases(config: ModelConfig, tensors: "dict[str, Tensor]") -> "dict
             raise ModelFileError(
                 f"blocks.{layer}.mlp.b_in is not zero", "a gated layer without a bias after the product", "convert the model"
             )
-        tensors[f"blocks.{layer}.mlp.b_gate"] = bias.clone()
+        tensors[f"blocks.{layer}.mlp.b_gate"] = bias.new_zeros(bias.shape)
     return tensors
 
 
