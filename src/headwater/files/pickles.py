@@ -16,7 +16,7 @@ from headwater.files.archives import AGAIN, Archive, check_sums, open_archive
 from headwater.files.entries import ITEM_BYTES, TensorEntry, checked_shape
 from headwater.files.plain import file_size, open_file
 
-MOST_STEPS = 500_000
+MOST_STEPS = 250_000
 MOST_TEXT = 2**20
 MOST_DEPTH = 32
 

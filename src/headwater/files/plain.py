@@ -79,7 +79,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_depth(value: Any) -> None:
-    level: list[Any] = [[value]]
+    level: list[Any] = [value] if type(value) in (dict, list) else []
     for _ in range(MOST_DEPTH):
         members: list[Any] = [outer.values() if type(outer) is dict else outer for outer in level]
         level = [inner for outer in members for inner in outer if type(inner) in (dict, list)]

@@ -149,9 +149,13 @@ def _is_template(value: Any) -> bool:
     kinds: list[str] = []
     for piece in cast(list[Any], value):
         kind, inner = _only(piece)
-        if kind not in ("SpecialToken", "Sequence") or _table(inner).keys() != {"id", "type_id"}:
+        if (
+            kind not in ("SpecialToken", "Sequence")
+            or _table(inner).keys() != {"id", "type_id"}
+            or type(inner["id"]) is not str
+        ):
             return False
-        kinds.append(kind if kind == "SpecialToken" else str(_table(inner)["id"]))
+        kinds.append(kind if kind == "SpecialToken" else inner["id"])
     return kinds.count("A") <= 1 and kinds.count("B") <= 1
 
 
@@ -231,7 +235,6 @@ def _is_part(value: Any, place: str, left: list[int]) -> bool:
 
 
 def _names_its_specials(fields: Table) -> bool:
-    used = {
-        piece["SpecialToken"]["id"] for each in ("single", "pair") for piece in fields.get(each, []) if "SpecialToken" in piece
-    }
-    return all(type(name) is str and name in fields.get("special_tokens", {}) for name in used)
+    pieces = [piece for each in ("single", "pair") for piece in fields.get(each, [])]
+    used = {piece["SpecialToken"]["id"] for piece in pieces if "SpecialToken" in piece}
+    return used <= fields.get("special_tokens", {}).keys()

@@ -59,7 +59,7 @@ _PAIRS: dict[str, Literal["adjacent", "halves"]] = {"llama": "adjacent", "qwen2"
 def look(path: Path) -> Source:
     """The model in a GGUF file; its vocabulary is in the same file."""
     file = gguf.look(path)
-    with reading(path.name):
+    with reading("metadata"):
         config = _config(file.metadata, {entry.name: entry for entry in file.tensors})
         # Whatever format a tensor is stored in, float32 is what will be read.
         LAYOUT.match(config, [replace(entry, dtype="float32") for entry in file.tensors])

@@ -61,7 +61,7 @@ class _Header:
 
 def look(path: Path) -> Source:
     """A llama2.c model of version 0 or 1, with the ``tokenizer.bin`` that lies beside it."""
-    with reading(path.name):
+    with reading("header"):
         size = file_size(path)
         with open_file(path) as file:
             header = _header(file.read(256))
@@ -86,6 +86,8 @@ def _header(data: bytes) -> _Header:
     """The header, with or without the magic number that later versions begin with."""
     if len(data) < 28:
         raise ModelFileError(f"a file of {len(data)} bytes", "a header of at least 28", "check that it is the right file")
+    if data.startswith(b"PK"):
+        raise ModelFileError("a torch file, not one of llama2.c's", "seven whole numbers", "give the folder that it lies in")
     magic, version = struct.unpack_from("<Ii", data)
     if magic != MAGIC:
         numbers = struct.unpack_from("<7i", data)
