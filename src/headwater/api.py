@@ -76,9 +76,9 @@ class Model:
             case "headwater":
                 checkpoint.save(self.weights, Path(folder), tokenizer_json=words, overwrite=overwrite)
             case "hugging-face":
-                export.export_hugging_face(self.weights, Path(folder), tokenizer_json=words)
+                export.export_hugging_face(self.weights, Path(folder), tokenizer_json=words, overwrite=overwrite)
             case "transformer-lens":
-                export.export_transformer_lens(self.weights, Path(folder), tokenizer_json=words)
+                export.export_transformer_lens(self.weights, Path(folder), tokenizer_json=words, overwrite=overwrite)
 
     def _tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:

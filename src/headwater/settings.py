@@ -35,10 +35,10 @@ def to_plain(value: Any) -> Any:
         return value
     plain: Plain = {}
     hints = typing.get_type_hints(type(value))
-    there = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    there: Plain = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     for name, inner in there.items():
         if inner is not None:
-            kind = {"kind": kind_of(type(inner))} if len(_alternatives(hints[name])) > 1 else {}
+            kind = {"kind": kind_of(inner.__class__)} if len(_alternatives(hints[name])) > 1 else {}
             plain[name] = {**kind, **to_plain(inner)} if kind else to_plain(inner)
     return plain
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def generate(  # noqa: PLR0913  (each is one choice a person makes on the command line)
     model: Path,
-    text: str | None = None,
+    text: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     /,
     *,
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
@@ -83,6 +83,10 @@ def _prompt(loaded: "Model", text: str | None, ids: str | None) -> list[int]:
         except ValueError:
             raise InputError(f"--ids {ids!r:.80}", "whole numbers", "write --ids 12,7,33") from None
     assert text is not None, "one of the two is there"
+    if text.startswith("-") and text != "-":
+        raise InputError(
+            f"{text!r:.80}", "an option that exists, or a text", "see --help; a text that begins with a dash goes in by '-'"
+        )
     return [int(token) for token in loaded.tokens(sys.stdin.read() if text == "-" else text)[0]]
 
 

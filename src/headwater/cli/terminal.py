@@ -32,7 +32,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: 
 
 def note(message: str) -> None:
     """One line on stderr: what is going on, or a warning."""
-    Console(stderr=True, highlight=False).print(message, markup=False, style="dim")
+    Console(stderr=True, highlight=False).print(message, markup=False, style="dim", soft_wrap=True)
 
 
 def use_cores() -> None:

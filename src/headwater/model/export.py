@@ -50,13 +50,17 @@ def to_transformer_lens(weights: Weights) -> tuple[dict[str, Any], dict[str, Ten
     return expressed.plain | {"dtype": weights.dtype}, layout.save(expressed.config, tensors)
 
 
-def export_transformer_lens(weights: Weights, folder: Path, *, tokenizer_json: bytes | None = None) -> None:
+def export_transformer_lens(
+    weights: Weights, folder: Path, *, tokenizer_json: bytes | None = None, overwrite: bool = False
+) -> None:
     """A folder with the state dict and, as ``config.json``, the dictionary of its configuration."""
     plain, tensors = to_transformer_lens(weights)
-    _write(folder, plain | {"dtype": str(weights.dtype), "device": "cpu"}, tensors, tokenizer_json)
+    _write(folder, plain | {"dtype": str(weights.dtype), "device": "cpu"}, tensors, tokenizer_json, overwrite=overwrite)
 
 
-def export_hugging_face(weights: Weights, folder: Path, *, tokenizer_json: bytes | None = None) -> None:
+def export_hugging_face(
+    weights: Weights, folder: Path, *, tokenizer_json: bytes | None = None, overwrite: bool = False
+) -> None:
     """A folder for ``transformers``: GPT-2 for learned positions, GPT-NeoX for rotary ones, Llama or Qwen2 for gated layers.
 
     Biases and gains that the class always has are written as zeros and ones. Rotary pairs that are neighbours are moved
@@ -70,7 +74,7 @@ def export_hugging_face(weights: Weights, folder: Path, *, tokenizer_json: bytes
         tensors = _in_halves(tensors, config.positions.dims)
         config = replace(config, positions=replace(config.positions, pairs="halves"))
     plain = expressed.plain | {"torch_dtype": str(weights.dtype)[6:]}
-    _write(folder, plain, layout.save(config, tensors), tokenizer_json)
+    _write(folder, plain, layout.save(config, tensors), tokenizer_json, overwrite=overwrite)
 
 
 def _family(config: ModelConfig) -> tuple[Expressed, Layout]:
@@ -114,8 +118,10 @@ def _in_halves(tensors: Mapping[str, Tensor], dims: int) -> dict[str, Tensor]:
     return moved
 
 
-def _write(folder: Path, plain: dict[str, Any], tensors: Mapping[str, Tensor], tokenizer_json: bytes | None) -> None:
-    with new_folder(folder) as temporary:
+def _write(
+    folder: Path, plain: dict[str, Any], tensors: Mapping[str, Tensor], tokenizer_json: bytes | None, *, overwrite: bool
+) -> None:
+    with new_folder(folder, overwrite=overwrite) as temporary:
         (temporary / "config.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
         # Tensors that share memory cannot be written; copies can.
         save_file({name: tensor.clone() for name, tensor in tensors.items()}, temporary / "model.safetensors", {"format": "pt"})

@@ -1,0 +1,161 @@
+"""The command as a person runs it: a process, its output, its exit code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from headwater.api import Model, load
+from headwater.model.config import Attention, FeedForward, ModelConfig, PostNorm, PreNorm
+from headwater.text.tokenizer import byte_tokenizer
+from strategies import random_weights
+
+CONFIG = ModelConfig(
+    vocab=256,
+    context=32,
+    d_model=8,
+    layers=2,
+    attention=Attention(heads=2, d_head=4),
+    feed_forward=FeedForward(d_mlp=8),
+    norm=PreNorm(),
+)
+ENVIRONMENT = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
+
+
+def headwater(*arguments, **options):
+    command = [sys.executable, "-m", "headwater.cli.main", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "small"
+    Model(random_weights(CONFIG, 0, torch.float32), byte_tokenizer()).save(folder)
+    return folder
+
+
+def test_inspect_shows_the_architecture_and_every_tensor(model):
+    result = headwater("inspect", model)
+    assert result.returncode == 0
+    assert "2 heads of 4" in result.stdout
+    assert "blocks.*.attn.W_Q  × 2" in result.stdout
+    document = json.loads(headwater("inspect", model, "--json").stdout)
+    assert document["parameters"] == sum(tensor.numel() for tensor in load(model).weights.tensors().values())
+    assert {tensor["name"] for tensor in document["tensors"]} == set(load(model).weights.tensors())
+
+
+def test_generate_prints_the_prompt_and_what_follows_and_the_same_seed_repeats_it(model):
+    first, again = (headwater("generate", model, "abc", "-n", 10, "--seed", 3) for _ in range(2))
+    other = headwater("generate", model, "abc", "-n", 10, "--seed", 4)
+    assert first.returncode == 0
+    assert first.stdout.startswith("abc")
+    assert first.stdout == again.stdout != other.stdout
+
+
+def test_generate_in_json_has_the_ids_that_the_library_draws(model):
+    document = json.loads(headwater("generate", model, "abc", "-n", 5, "--temperature", 0, "--json").stdout)
+    loaded = load(model)
+    ids = [97, 98, 99]
+    for drawn in document["ids"]:
+        assert drawn == int(loaded.logits(ids)[0, -1].argmax())
+        ids.append(drawn)
+    assert document["prompt_ids"] == [97, 98, 99]
+    assert document["text"] == loaded.tokenizer.decode(ids)
+
+
+def test_generate_reads_standard_input_and_ids(model):
+    piped = headwater("generate", model, "-", "-n", 3, input="abc")
+    by_ids = headwater("generate", model, "--ids", "97,98,99", "-n", 3)
+    assert piped.stdout == by_ids.stdout
+
+
+def test_generate_ends_before_a_stop_text(model):
+    whole = json.loads(headwater("generate", model, "abc", "-n", 12, "--json").stdout)["text"]
+    stop = whole[6:8]
+    cut = headwater("generate", model, "abc", "-n", 12, "--stop", stop).stdout
+    assert cut == whole[: whole.index(stop, 3)] + "\n"
+
+
+def test_generate_says_when_the_context_is_full(model):
+    result = headwater("generate", model, "abc", "-n", 100)
+    assert result.returncode == 0
+    assert "context of 32 positions is full" in result.stderr
+
+
+@pytest.mark.parametrize("to", ["headwater", "hugging-face", "transformer-lens"])
+def test_convert_writes_a_model_that_says_the_same(model, tmp_path, to):
+    result = headwater("convert", model, tmp_path / "out", "--to", to)
+    assert result.returncode == 0, result.stderr
+    assert torch.allclose(load(tmp_path / "out").logits([1, 2, 3]), load(model).logits([1, 2, 3]), atol=1e-5)
+    again = headwater("convert", model, tmp_path / "out", "--to", to)
+    assert again.returncode == 2
+    assert "already there" in again.stderr
+    assert headwater("convert", model, tmp_path / "out", "--to", to, "--overwrite").returncode == 0
+
+
+def test_convert_refuses_a_format_that_cannot_express_the_model(tmp_path):
+    config = ModelConfig(vocab=256, context=8, d_model=8, layers=1, attention=Attention(heads=2, d_head=4), norm=PostNorm())
+    Model(random_weights(config, 0, torch.float32)).save(tmp_path / "post")
+    for to in ("hugging-face", "transformer-lens"):
+        result = headwater("convert", tmp_path / "post", tmp_path / "out", "--to", to)
+        assert result.returncode == 2
+        assert "post-norm" in result.stderr
+        assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["inspect", "nowhere"], "nothing is there"),
+        (["inspct", "x"], "inspect"),
+        (["generate", "MODEL", "abc", "--topk", "3"], "top-k"),
+        (["generate", "MODEL"], "neither a text nor ids"),
+        (["generate", "MODEL", "abc", "--ids", "1"], "both a text and ids"),
+        (["generate", "MODEL", "--ids", "1,x"], "whole numbers"),
+        (["generate", "MODEL", "--ids", "999"], "token id 999"),
+        (["generate", "MODEL", "abc", "--temperature", "-1"], "temperature"),
+        (["generate", "MODEL", "a" * 40], "40 tokens"),
+        (["generate", "MODEL", "abc", "-n", "many"], "many"),
+    ],
+)
+def test_a_mistake_is_told_in_two_lines_on_stderr_and_exits_2(model, arguments, told):
+    result = headwater(*(str(model) if argument == "MODEL" else argument for argument in arguments))
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert told in result.stderr
+    assert result.stderr.startswith("error:")
+    assert len(result.stderr.strip().splitlines()) == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_an_interrupt_exits_130(tmp_path):
+    config = ModelConfig(vocab=256, context=100_000, d_model=8, layers=1, attention=Attention(heads=1, d_head=4))
+    Model(random_weights(config, 0, torch.float32), byte_tokenizer()).save(tmp_path / "long")
+    command = [sys.executable, "-m", "headwater.cli.main", "generate", str(tmp_path / "long"), "abc", "-n", "90000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    assert process.stdout is not None
+    process.stdout.read(6)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in told
+
+
+def test_a_reader_that_goes_away_is_no_error_message(model):
+    command = f"{sys.executable} -m headwater.cli.main inspect {model} --json | head -c 1"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert "Traceback" not in result.stderr
+    assert "Exception" not in result.stderr
+
+
+def test_the_demo_passes_its_checks_twice(tmp_path):
+    for _ in range(2):
+        document = json.loads(headwater("demo", "--json", cwd=tmp_path).stdout)
+        assert document["ok"]
+        assert all(check["difference"] <= check["bound"] for check in document["checks"])
