@@ -55,4 +55,4 @@ def test_public_names_are_there():
     for name in headwater.__all__:
         assert getattr(headwater, name) is not None
     with pytest.raises(AttributeError):
-        headwater.nothing_of_the_kind
+        _ = headwater.nothing_of_the_kind

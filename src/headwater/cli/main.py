@@ -35,7 +35,7 @@ errors = Console(stderr=True, highlight=False)
 def main() -> NoReturn:
     """Run one command; every end of it is an exit code."""
     try:
-        status = app()
+        status = app(sys.argv[1:])
         sys.stdout.flush()
         sys.exit(status if isinstance(status, int) else 0)
     except HeadwaterError as error:

@@ -43,7 +43,7 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Generator[Path]:
 
     An existing ``path`` is refused, or with ``overwrite`` swapped out once the new one is complete on disk.
     """
-    path = Path(os.path.abspath(path))
+    path = path.absolute()
     if path.exists() and not overwrite:
         raise InputError(f"{path.name} is already there", "a new folder", "choose another name, or overwrite it explicitly")
     path.parent.mkdir(parents=True, exist_ok=True)

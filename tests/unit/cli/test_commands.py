@@ -1,16 +1,19 @@
-"""The command as a person runs it: a process, its output, its exit code."""
+"""The command as a person runs it: its output and its exit code."""
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from headwater.api import Model, load
+from headwater.cli.main import main
 from headwater.model.config import Attention, FeedForward, ModelConfig, PostNorm, PreNorm
 from headwater.text.tokenizer import byte_tokenizer
 from strategies import random_weights
@@ -27,9 +30,20 @@ CONFIG = ModelConfig(
 ENVIRONMENT = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
 
 
-def headwater(*arguments, **options):
-    command = [sys.executable, "-m", "headwater.cli.main", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False, **options)
+@pytest.fixture
+def headwater(capfd, monkeypatch):
+    """The command in this process: torch takes seconds to import, and once is enough."""
+
+    def run(*arguments, stdin=""):
+        monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        monkeypatch.setenv("COLUMNS", "120")
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capfd.readouterr()
+        return SimpleNamespace(returncode=ended.value.code, stdout=told.out, stderr=told.err)
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +53,7 @@ def model(tmp_path_factory):
     return folder
 
 
-def test_inspect_shows_the_architecture_and_every_tensor(model):
+def test_inspect_shows_the_architecture_and_every_tensor(headwater, model):
     result = headwater("inspect", model)
     assert result.returncode == 0
     assert "2 heads of 4" in result.stdout
@@ -49,7 +63,7 @@ def test_inspect_shows_the_architecture_and_every_tensor(model):
     assert {tensor["name"] for tensor in document["tensors"]} == set(load(model).weights.tensors())
 
 
-def test_generate_prints_the_prompt_and_what_follows_and_the_same_seed_repeats_it(model):
+def test_generate_prints_the_prompt_and_what_follows_and_the_same_seed_repeats_it(headwater, model):
     first, again = (headwater("generate", model, "abc", "-n", 10, "--seed", 3) for _ in range(2))
     other = headwater("generate", model, "abc", "-n", 10, "--seed", 4)
     assert first.returncode == 0
@@ -57,7 +71,7 @@ def test_generate_prints_the_prompt_and_what_follows_and_the_same_seed_repeats_i
     assert first.stdout == again.stdout != other.stdout
 
 
-def test_generate_in_json_has_the_ids_that_the_library_draws(model):
+def test_generate_in_json_has_the_ids_that_the_library_draws(headwater, model):
     document = json.loads(headwater("generate", model, "abc", "-n", 5, "--temperature", 0, "--json").stdout)
     loaded = load(model)
     ids = [97, 98, 99]
@@ -68,27 +82,27 @@ def test_generate_in_json_has_the_ids_that_the_library_draws(model):
     assert document["text"] == loaded.tokenizer.decode(ids)
 
 
-def test_generate_reads_standard_input_and_ids(model):
-    piped = headwater("generate", model, "-", "-n", 3, input="abc")
+def test_generate_reads_standard_input_and_ids(headwater, model):
+    piped = headwater("generate", model, "-", "-n", 3, stdin="abc")
     by_ids = headwater("generate", model, "--ids", "97,98,99", "-n", 3)
     assert piped.stdout == by_ids.stdout
 
 
-def test_generate_ends_before_a_stop_text(model):
+def test_generate_ends_before_a_stop_text(headwater, model):
     whole = json.loads(headwater("generate", model, "abc", "-n", 12, "--json").stdout)["text"]
     stop = whole[6:8]
     cut = headwater("generate", model, "abc", "-n", 12, "--stop", stop).stdout
     assert cut == whole[: whole.index(stop, 3)] + "\n"
 
 
-def test_generate_says_when_the_context_is_full(model):
+def test_generate_says_when_the_context_is_full(headwater, model):
     result = headwater("generate", model, "abc", "-n", 100)
     assert result.returncode == 0
     assert "context of 32 positions is full" in result.stderr
 
 
 @pytest.mark.parametrize("to", ["headwater", "hugging-face", "transformer-lens"])
-def test_convert_writes_a_model_that_says_the_same(model, tmp_path, to):
+def test_convert_writes_a_model_that_says_the_same(headwater, model, tmp_path, to):
     result = headwater("convert", model, tmp_path / "out", "--to", to)
     assert result.returncode == 0, result.stderr
     assert torch.allclose(load(tmp_path / "out").logits([1, 2, 3]), load(model).logits([1, 2, 3]), atol=1e-5)
@@ -98,8 +112,16 @@ def test_convert_writes_a_model_that_says_the_same(model, tmp_path, to):
     assert headwater("convert", model, tmp_path / "out", "--to", to, "--overwrite").returncode == 0
 
 
-def test_convert_refuses_a_format_that_cannot_express_the_model(tmp_path):
-    config = ModelConfig(vocab=256, context=8, d_model=8, layers=1, attention=Attention(heads=2, d_head=4), norm=PostNorm())
+def test_convert_refuses_a_format_that_cannot_express_the_model(headwater, tmp_path):
+    config = ModelConfig(
+        vocab=256,
+        context=8,
+        d_model=8,
+        layers=1,
+        attention=Attention(heads=2, d_head=4),
+        feed_forward=FeedForward(d_mlp=4),
+        norm=PostNorm(),
+    )
     Model(random_weights(config, 0, torch.float32)).save(tmp_path / "post")
     for to in ("hugging-face", "transformer-lens"):
         result = headwater("convert", tmp_path / "post", tmp_path / "out", "--to", to)
@@ -123,7 +145,7 @@ def test_convert_refuses_a_format_that_cannot_express_the_model(tmp_path):
         (["generate", "MODEL", "abc", "-n", "many"], "many"),
     ],
 )
-def test_a_mistake_is_told_in_two_lines_on_stderr_and_exits_2(model, arguments, told):
+def test_a_mistake_is_told_in_two_lines_on_stderr_and_exits_2(headwater, model, arguments, told):
     result = headwater(*(str(model) if argument == "MODEL" else argument for argument in arguments))
     assert result.returncode == 2
     assert result.stdout == ""
@@ -154,8 +176,8 @@ def test_a_reader_that_goes_away_is_no_error_message(model):
     assert "Exception" not in result.stderr
 
 
-def test_the_demo_passes_its_checks_twice(tmp_path):
+def test_the_demo_passes_its_checks_twice(headwater, tmp_path):
     for _ in range(2):
-        document = json.loads(headwater("demo", "--json", cwd=tmp_path).stdout)
+        document = json.loads(headwater("demo", "--folder", tmp_path / "demo", "--json").stdout)
         assert document["ok"]
         assert all(check["difference"] <= check["bound"] for check in document["checks"])

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
+
 from headwater.errors import InputError, ModelFileError
 from headwater.model import checkpoint
 from headwater.model.config import ModelConfig
 from headwater.model.sources import load_weights, look
-from safetensors.torch import save_file
 from strategies import random_weights
 
 CONFIG = ModelConfig(vocab=6, context=4, d_model=4, layers=0)
@@ -125,7 +126,9 @@ while True:
 @pytest.mark.parametrize("kill", range(4))
 def test_a_process_killed_while_it_saves_leaves_a_whole_model(tmp_path, kill):
     target = tmp_path / "model"
-    process = subprocess.Popen([sys.executable, "-c", SAVER, str(target)], stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process = subprocess.Popen(
+        [sys.executable, "-c", SAVER, str(target)], stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     assert process.stdout is not None
     process.stdout.readline()
     while not target.exists():

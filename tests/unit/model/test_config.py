@@ -1,6 +1,7 @@
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
+
 from headwater.errors import ConfigError, InputError
 from headwater.model.config import (
     Attention,
@@ -36,8 +37,14 @@ ONE = ModelConfig(vocab=5, context=4, d_model=4, layers=1, attention=Attention(h
         (lambda: replace(ONE, d_model=5, positions=SinusoidalPositions()), "d_model=5"),
         (lambda: replace(ONE, layers=0, attention=None, norm=PostNorm()), "post-norm with layers=0"),
         (lambda: replace(ONE, layers=0, attention=None, positions=LearnedPositions(into="queries-and-keys")), "layers=0"),
-        (lambda: replace(ONE, norm=PostNorm(), feed_forward=FeedForward(d_mlp=2, reads="beside-attention")), "beside attention"),
-        (lambda: Llama3Stretch(factor=8.0, low_frequency_factor=4.0, high_frequency_factor=1.0, original_context=8), "is not above"),
+        (
+            lambda: replace(ONE, norm=PostNorm(), feed_forward=FeedForward(d_mlp=2, reads="beside-attention")),
+            "beside attention",
+        ),
+        (
+            lambda: Llama3Stretch(factor=8.0, low_frequency_factor=4.0, high_frequency_factor=1.0, original_context=8),
+            "is not above",
+        ),
     ],
 )
 def test_a_combination_that_describes_no_model_is_refused(make, told):

@@ -1,11 +1,12 @@
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
 from headwater.errors import InputError
 from headwater.model.config import Attention, ModelConfig
 from headwater.model.forward import forward
 from headwater.model.generate import Sampling, generate
-from hypothesis import given
-from hypothesis import strategies as st
 from strategies import configs, random_weights, seeds
 
 
