@@ -85,7 +85,7 @@ def positions(draw, *, d_model, attention):
 
 @st.composite
 def configs(draw, *, layers=None, norm=None, mask=None):
-    depth, d_model = draw(layers or st.integers(0, 3)), draw(st.integers(2, 8))
+    depth, d_model = draw(st.integers(0, 3) if layers is None else layers), draw(st.integers(2, 8))
     attention = draw(attentions()) if depth else None
     if attention and mask:
         attention = Attention(**{name: getattr(attention, name) for name in attention.__slots__} | {"mask": mask})

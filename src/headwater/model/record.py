@@ -18,7 +18,7 @@ KEPT = ("embed", "L*.in", "L*.attention", "L*.feed_forward", "L*.out", "final")
 """What is kept unless told otherwise: the stream and everything that was written to it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Record:
     """The values of one forward pass, by site: ``record["L0.pattern"]``, ``record["L0.t3"]``.
 
@@ -30,6 +30,13 @@ class Record:
     tokens: Tokens
     logits: Logits
     kept: dict[str, Tensor]
+
+    def __repr__(self) -> str:
+        texts, length = self.tokens.shape
+        size = sum(tensor.nbytes for tensor in self.kept.values()) + self.logits.nbytes
+        return (
+            f"Record({texts} × {length} tokens, {self.config.layers} layers, {len(self.kept)} sites kept, {size / 1e6:.1f} MB)"
+        )
 
     @property
     def config(self) -> ModelConfig:

@@ -57,7 +57,7 @@ class BlockWeights:
     norm_2: NormWeights
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Weights:
     """A model: its configuration and its tensors.
 
@@ -79,6 +79,15 @@ class Weights:
         count = sum(tensor.numel() for tensor in self.tensors().values())
         sizes = f"d_model {self.config.d_model}, vocab {self.config.vocab:,}"
         return f"Weights({self.config.layers} layers, {sizes}, {count:,} parameters, {str(self.W_E.dtype)[6:]})"
+
+    def __eq__(self, other: object) -> bool:
+        """Equal configurations and equal numbers in the same format."""
+        if not isinstance(other, Weights) or self.config != other.config or self.dtype != other.dtype:
+            return False
+        theirs = other.tensors()
+        return all(torch.equal(tensor, theirs[name]) for name, tensor in self.tensors().items())
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     @property
     def dtype(self) -> torch.dtype:
@@ -119,9 +128,8 @@ class Weights:
     def draw(config: ModelConfig, *, seed: int, dtype: torch.dtype = torch.float32) -> "Weights":
         """Random weights to start from; the same seed gives the same numbers, whatever the process drew before.
 
-        Matrices into and out of the stream have variance ``1/fan-in``, embeddings standard deviation 0.02 or
-        ``1/√d_model`` if that is more, and what writes to the stream is divided by ``√(2·layers)`` so that its size does
-        not grow with depth. Gains are one, biases zero.
+        Embeddings and matrices have variance ``1/d_model``, what writes to the stream ``1/(2·layers·fan-in)``, so that the
+        stream does not grow with depth. Gains are one, biases zero.
         """
         generator = torch.Generator().manual_seed(seed)
         tensors: dict[str, Tensor] = {}
@@ -185,4 +193,4 @@ def _spread(symbol: str, config: ModelConfig) -> float:
     into_stream = {"W_O": config.heads * config.d_head, "W_out": config.d_mlp}
     if symbol in into_stream:
         return (2 * config.layers * into_stream[symbol]) ** -0.5
-    return max(config.d_model**-0.5, 0.02)
+    return config.d_model**-0.5

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -70,3 +73,35 @@ def test_drawing_weights_neither_reads_nor_moves_the_process_random_state():
         for a, b in zip(first.tensors().values(), Weights.draw(CONFIG, seed=3).tensors().values(), strict=True)
     )
     assert not torch.equal(first.W_E, Weights.draw(CONFIG, seed=4).W_E)
+
+
+def test_values_print_themselves_in_a_line_and_weights_compare_by_their_numbers():
+    weights = random_weights(CONFIG, 0)
+    assert repr(weights).startswith("Weights(2 layers, d_model 4, vocab 9, ")
+    assert repr(record(weights, TOKENS)).startswith("Record(1 × 3 tokens, 2 layers, ")
+    assert weights == random_weights(CONFIG, 0)
+    assert weights != random_weights(CONFIG, 1)
+    assert weights != weights.to(dtype=torch.float32)
+
+
+LONG = """
+import resource, sys, torch
+from headwater.model.config import Attention, ModelConfig
+from headwater.model.forward import forward
+from headwater.model.record import record
+from headwater.model.weights import Weights
+torch.set_num_threads(1)
+config = ModelConfig(vocab=8, context=16384, d_model=8, layers=1, attention=Attention(heads=2, d_head=4))
+weights, tokens = Weights.draw(config, seed=0), torch.zeros(1, 16384, dtype=torch.long)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with torch.no_grad():
+    forward(weights, tokens)
+record(weights, tokens)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def test_a_long_text_takes_memory_in_proportion_when_nobody_looks_at_patterns():
+    # The pattern alone would be 2 × 16,384² numbers: 2,048 MB.
+    result = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, check=True)
+    assert int(result.stdout) < 200
