@@ -11,11 +11,13 @@ from safetensors.torch import load_file
 
 import foreign_models as made
 from headwater.errors import ModelFileError
-from headwater.model.config import LinearStretch, Llama3Stretch, NoStretch
-from headwater.model.foreign import gpt2, hugging_face
-from headwater.model.foreign.fields import Fields
+from headwater.model.config import (
+    LinearStretch,
+    Llama3Stretch,
+    NoStretch,
+)
+from headwater.model.foreign import hugging_face
 from headwater.model.forward import forward
-from headwater.model.presets import named
 from headwater.model.sources import load_weights, look
 from strategies import random_tokens
 
@@ -330,15 +332,6 @@ def test_a_folder_without_tensors_says_what_it_lacks(tmp_path):
     (tmp_path / "m" / "model.safetensors").unlink()
     with pytest.raises(ModelFileError, match=r"no tensors beside config\.json"):
         look(tmp_path / "m")
-
-
-def test_missing_fields_take_the_defaults_of_the_class(tmp_path):
-    """GPT-2's own file leaves out most of these; the sizes are those of the smallest model."""
-    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2"}))
-    torch.save({}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(ModelFileError, match=r"no wte\.weight"):
-        look(tmp_path)
-    assert gpt2.read_config(Fields({"model_type": "gpt2"})) == named("gpt2-small")
 
 
 values = st.recursive(
