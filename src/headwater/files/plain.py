@@ -8,8 +8,10 @@ from typing import Any, NoReturn, cast
 
 from headwater.errors import ModelFileError
 
-MOST_BYTES = 64 * 2**20
+MOST_BYTES = 16 * 2**20
 MOST_DEPTH = 32
+MOST_GROUPS = 1_000_000
+MOST_VALUES = 4_000_000
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -52,6 +54,10 @@ def read_json(path: Path, most: int = MOST_BYTES) -> dict[str, Any]:
 
 def parse_json(data: bytes, name: str) -> dict[str, Any]:
     """A JSON object; what Python's parser lets through and should not (NaN, double keys, deep nesting) is refused."""
+    # Two bytes of text can make sixty of memory, so what there is to make is counted first.
+    if data.count(b",") > MOST_VALUES or data.count(b"[") + data.count(b"{") > MOST_GROUPS:
+        given = f"{name} holds more than {MOST_VALUES:,} values or {MOST_GROUPS:,} lists"
+        raise ModelFileError(given, "a description, not data", "check that it is the right file")
     try:
         value: Any = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite)
         _check_depth(value)

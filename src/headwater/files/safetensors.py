@@ -17,7 +17,7 @@ from headwater.files.plain import file_size, open_file, parse_json
 if TYPE_CHECKING:
     from torch import Tensor
 
-MOST_HEADER_BYTES = 16 * 2**20
+MOST_HEADER_BYTES = 32 * 2**20
 
 _DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",

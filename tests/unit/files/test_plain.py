@@ -1,6 +1,7 @@
 import contextlib
 import json
 import os
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -70,6 +71,17 @@ def test_a_double_key_among_a_million_is_found_at_once():
     keys = ",".join(f'"{i}":1' for i in range(300_000))
     with pytest.raises(ModelFileError, match="'299999' stands twice"):
         parse_json(("{" + keys + ',"299999":1}').encode(), "x")
+
+
+@pytest.mark.parametrize("inner", [b"[],", b"1,"])
+def test_a_text_that_would_fill_the_memory_is_not_parsed(inner):
+    data = b'{"a": [' + inner * 5_000_000 + b"1]}"
+    tracemalloc.start()
+    with pytest.raises(ModelFileError, match="holds more than"):
+        parse_json(data, "x")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**20
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path):

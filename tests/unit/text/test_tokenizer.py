@@ -4,7 +4,7 @@ import struct
 import gguf as peer
 import pytest
 import tokenizers
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -161,6 +161,8 @@ def encoded_as_run_c_does(text):
 
 @pytest.mark.parametrize("raw_bytes", [True, False])
 @given(text=st.text(alphabet="abcé☃ \n<s>0x") | st.text())
+@example(text=" " * 4)
+@example(text=" " * 9 + "a" + " " * 5)
 def test_the_words_of_llama2c_are_encoded_as_its_own_program_does(tmp_path_factory, text, raw_bytes):
     path = tmp_path_factory.getbasetemp() / f"{raw_bytes}.bin"
     if not path.exists():
