@@ -9,8 +9,6 @@ from headwater.model.foreign.gpt2 import ACTIVATION_NAMES
 from headwater.model.foreign.links import Layout, Link, matrix, same
 from headwater.model.foreign.rotary import read_rotary, write_scaling
 
-_HEADS = "(head d_head)"
-
 LAYOUT = Layout(
     model=(
         same("embed_tokens.weight", "embed.W_E", "vocab d_model"),
@@ -19,15 +17,13 @@ LAYOUT = Layout(
     ),
     block=(
         same("layers.{layer}.input_layernorm.weight", "ln1.w"),
-        *(
-            Link(f"layers.{{layer}}.self_attn.{letter}_proj.weight", (f"attn.W_{letter.upper()}",), f"{_HEADS} d_model", "head d_model d_head")
-            for letter in "qkv"
-        ),
-        *(
-            Link(f"layers.{{layer}}.self_attn.{letter}_proj.bias", (f"attn.b_{letter.upper()}",), _HEADS, "head d_head")
-            for letter in "qkv"
-        ),
-        Link("layers.{layer}.self_attn.o_proj.weight", ("attn.W_O",), f"d_model {_HEADS}", "head d_head d_model"),
+        Link("layers.{layer}.self_attn.q_proj.weight", ("attn.W_Q",), "(head d_head) d_model", "head d_model d_head"),
+        Link("layers.{layer}.self_attn.q_proj.bias", ("attn.b_Q",), "(head d_head)", "head d_head"),
+        Link("layers.{layer}.self_attn.k_proj.weight", ("attn.W_K",), "(head d_head) d_model", "head d_model d_head"),
+        Link("layers.{layer}.self_attn.k_proj.bias", ("attn.b_K",), "(head d_head)", "head d_head"),
+        Link("layers.{layer}.self_attn.v_proj.weight", ("attn.W_V",), "(head d_head) d_model", "head d_model d_head"),
+        Link("layers.{layer}.self_attn.v_proj.bias", ("attn.b_V",), "(head d_head)", "head d_head"),
+        Link("layers.{layer}.self_attn.o_proj.weight", ("attn.W_O",), "d_model (head d_head)", "head d_head d_model"),
         same("layers.{layer}.self_attn.o_proj.bias", "attn.b_O"),
         same("layers.{layer}.post_attention_layernorm.weight", "ln2.w"),
         matrix("layers.{layer}.mlp.gate_proj.weight", "mlp.W_gate"),
@@ -40,7 +36,7 @@ LAYOUT = Layout(
     base="model.",
     unembedding="lm_head.weight",
     buffers=r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
-)  # fmt: skip
+)
 
 
 def read_llama(fields: Fields) -> ModelConfig:
