@@ -6,6 +6,7 @@ mapped file that shrinks kills the process.
 
 import hashlib
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +18,7 @@ from headwater.files.plain import file_size, open_file, parse_json
 if TYPE_CHECKING:
     from torch import Tensor
 
-MOST_HEADER_BYTES = 32 * 2**20
+MOST_HEADER_BYTES = 8 * 2**20
 
 _DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
@@ -128,6 +129,18 @@ def read_tensors(path: Path, sha256: str | None = None) -> "dict[str, Tensor]":
             "restore it: bits have changed",
         )
     return tensors
+
+
+def write_tensors(path: Path, tensors: "Mapping[str, Tensor]", metadata: dict[str, str] | None = None) -> None:
+    """Write tensors, each on its own: the package refuses those that share memory, such as slices of one buffer."""
+    import torch
+    from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
+
+    def alone(tensor: "Tensor") -> "Tensor":
+        is_whole = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
+        return tensor.detach() if is_whole else tensor.detach().clone(memory_format=torch.contiguous_format)
+
+    save_file({name: alone(tensor) for name, tensor in tensors.items()}, path, metadata)
 
 
 def fill(tensor: "Tensor", file: Any, digest: Any, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from headwater.errors import ConfigError, ModelFileError
 from headwater.files.atomic import new_folder, write_file
 from headwater.files.plain import file_size, read_json
-from headwater.files.safetensors import read_header, read_tensors
+from headwater.files.safetensors import read_header, read_tensors, write_tensors
 from headwater.model.config import ModelConfig
 from headwater.model.layout import check_names_and_shapes, tensor_shapes
 from headwater.model.source import Source
@@ -29,10 +29,8 @@ TENSORS, WORDS, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
 
 def save(weights: "Weights", folder: Path, *, tokenizer_json: bytes | None = None, overwrite: bool = False) -> None:
     """Write a checkpoint that is either whole or not there."""
-    from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
-
     with new_folder(folder, overwrite=overwrite) as temporary:
-        save_file({name: tensor.contiguous() for name, tensor in weights.tensors().items()}, temporary / TENSORS)
+        write_tensors(temporary / TENSORS, weights.tensors())
         if tokenizer_json is not None:
             write_file(temporary / WORDS, tokenizer_json)
         files = {path.name: _fingerprint(path) for path in sorted(temporary.iterdir())}

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 from torch import Tensor
 
 from headwater.errors import ConfigError
 from headwater.files.atomic import new_folder
+from headwater.files.safetensors import write_tensors
 from headwater.model.config import (
     GatedFeedForward,
     ModelConfig,
@@ -123,7 +123,6 @@ def _write(
 ) -> None:
     with new_folder(folder, overwrite=overwrite) as temporary:
         (temporary / "config.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-        # Tensors that share memory cannot be written; copies can.
-        save_file({name: tensor.clone() for name, tensor in tensors.items()}, temporary / "model.safetensors", {"format": "pt"})
+        write_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
         if tokenizer_json is not None:
             (temporary / "tokenizer.json").write_bytes(tokenizer_json)

@@ -14,6 +14,7 @@ from headwater.errors import InputError, ModelFileError
 from headwater.model import checkpoint
 from headwater.model.config import ModelConfig
 from headwater.model.sources import load_weights, look
+from headwater.model.weights import Weights
 from strategies import random_weights
 
 CONFIG = ModelConfig(vocab=6, context=4, d_model=4, layers=0)
@@ -152,3 +153,10 @@ def test_a_weights_file_that_shrinks_while_it_is_read_is_an_error_and_not_a_cras
     os.truncate(saved / "model.safetensors", Path(saved / "model.safetensors").stat().st_size - 8)
     with pytest.raises(ModelFileError):
         load_weights(source)
+
+
+def test_weights_that_share_memory_or_are_trained_are_saved_as_they_are(tmp_path):
+    buffer = torch.randn(2, 6, 4)
+    weights = Weights.assemble(CONFIG, {"embed.W_E": buffer[0], "unembed.W_U": buffer[1].T.requires_grad_()})
+    checkpoint.save(weights, tmp_path / "model")
+    assert load_weights(look(tmp_path / "model")) == weights
