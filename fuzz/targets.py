@@ -20,8 +20,7 @@ LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4, "num_attention_heads": 2,
     "num_hidden_layers": 1, "intermediate_size": 4, "vocab_size": 3, "max_position_embeddings": 4, "tie_word_embeddings": True,
 }  # fmt: skip
-# In memory where the system has a place for it: a disk would be slower than any parser.
-FOLDER = Path(tempfile.mkdtemp(prefix="headwater-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+FOLDER = Path(tempfile.mkdtemp(prefix="headwater-fuzz-"))
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from headwater.errors import ModelFileError, did_you_mean
 
-MOST_TOKENS = 2**21
+MOST_TOKENS = 2**19
 MOST_TOKEN_LETTERS = 4096
 MOST_ADDED = 10_000
 MOST_PARTS = 16

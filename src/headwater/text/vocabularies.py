@@ -10,10 +10,11 @@ from typing import Any, TypeVar, cast
 from headwater.errors import ModelFileError
 from headwater.files import gguf
 from headwater.files.plain import read_bytes, read_json
-from headwater.text.schema import GPT2, LLAMA3, LLAMA_CPP, MOST_TOKEN_LETTERS, MOST_TOKENS, QWEN2
+from headwater.text.schema import GPT2, LLAMA3, LLAMA_CPP, MOST_TOKENS, QWEN2
 
 MOST_BYTES = 64 * 2**20
 MOST_SCORED_LETTERS = 4 * 2**20
+MOST_PIECE_LETTERS = 64
 
 Table = dict[str, Any]
 Item = TypeVar("Item")
@@ -150,7 +151,7 @@ def _scored(pieces: list[str], scores: list[float], kinds: list[int], *, before:
     _check_pieces(pieces, scores)
     vocab = {piece: token for token, piece in enumerate(pieces)}
     normal = {piece: scores[token] for piece, token in vocab.items() if kinds[token] == _NORMAL}
-    cuts = [(piece[:at], piece[at:]) for piece in normal for at in range(1, len(piece))]
+    cuts = ((piece[:at], piece[at:]) for piece in normal for at in range(1, len(piece)))
     merges = [pair for pair in cuts if pair[0] in normal and pair[1] in normal]
     # Runs of spaces share one score: the leftmost pair wins there, and that is the one with the longest left side.
     merges.sort(key=lambda pair: (-normal[pair[0] + pair[1]], -len(pair[0])))
@@ -161,7 +162,8 @@ def _scored(pieces: list[str], scores: list[float], kinds: list[int], *, before:
 
 
 def _check_pieces(pieces: list[str], scores: list[float]) -> None:
-    if len(set(pieces)) != len(pieces) or not all(0 < len(piece) <= MOST_TOKEN_LETTERS for piece in pieces):
+    # Each place where a piece can be cut may be a merge: what makes a long piece harmless elsewhere does not here.
+    if len(set(pieces)) != len(pieces) or not all(0 < len(piece) <= MOST_PIECE_LETTERS for piece in pieces):
         raise ModelFileError("tokens that are empty, endless or stand twice", "each token once", "fetch the tokenizer again")
     if not all(map(math.isfinite, scores)) or sum(map(len, pieces)) > MOST_SCORED_LETTERS:
         raise ModelFileError(

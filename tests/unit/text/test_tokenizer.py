@@ -175,6 +175,14 @@ def test_the_words_of_llama2c_are_encoded_as_its_own_program_does(tmp_path_facto
     assert tokenizer.decode_bytes(tokenizer.encode(text)[1:]) == b" " * bool(text) + text.encode()
 
 
+def test_pieces_that_could_be_cut_without_end_are_refused(tmp_path):
+    llama2c_file(tmp_path / "tokenizer.bin", raw_bytes=False)
+    with (tmp_path / "tokenizer.bin").open("ab") as file:
+        file.writelines(struct.pack("<fI", -1.0, length) + b"a" * length for length in range(60, 70))
+    with pytest.raises(ModelFileError, match="endless"):
+        read_tokenizer(tmp_path / "tokenizer.bin")
+
+
 def test_every_byte_of_llama2c_is_shown_as_a_byte(tmp_path):
     llama2c_file(tmp_path / "tokenizer.bin", raw_bytes=True)
     tokenizer = read_tokenizer(tmp_path / "tokenizer.bin")
