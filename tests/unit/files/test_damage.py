@@ -101,7 +101,7 @@ def test_a_file_cut_short_is_refused(tmp_path_factory, container, place):
 SHRINK = """
 import os, pathlib, sys
 from headwater.errors import ModelFileError
-from headwater.files import gguf, pickles, safetensors
+from headwater.files import gguf
 from headwater.model.foreign import llama2c
 path = pathlib.Path(sys.argv[1])
 
@@ -112,8 +112,6 @@ def shrink(event, arguments):
 
 sys.addaudithook(shrink)
 readers = {
-    ".safetensors": safetensors.read_tensors,
-    ".pt": pickles.read,
     ".bin": lambda path: llama2c.look(path).read(),
     ".gguf": lambda path: [gguf.read_tensor(path, entry) for entry in gguf.look(path).tensors],
 }
@@ -145,6 +143,22 @@ def test_a_torch_file_that_shrinks_while_it_is_read_is_refused(tmp_path, monkeyp
     monkeypatch.setattr(pickles, "check_sums", check_and_shrink)
     with pytest.raises(ModelFileError, match="torch cannot load it"):
         pickles.read(path)
+
+
+def test_a_safetensors_file_that_shrinks_after_its_header_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "model.safetensors"
+    save_file({"w": torch.zeros(100_000)}, path)
+    checked = safetensors.read_header
+
+    def check_and_shrink(path):
+        header = checked(path)
+        with path.open("r+b") as file:
+            file.truncate(1000)
+        return header
+
+    monkeypatch.setattr(safetensors, "read_header", check_and_shrink)
+    with pytest.raises(ModelFileError, match="cut short"):
+        safetensors.read_tensors(path)
 
 
 HOSTILE = """
