@@ -23,8 +23,8 @@ test: $(VENV)/.installed-dev ## Run the default tests (a few minutes)
 test-peers: $(VENV)/.installed-peers ## Compare with transformers and TransformerLens on random weights
 	$(PYTEST) -q -m peers tests/peers
 
-test-slow: $(VENV)/.installed-dev ## Laws with many more examples
-	HEADWATER_PROFILE=full $(PYTEST) -q -n $(WORKERS) -m "not peers and not models"
+test-slow: $(VENV)/.installed-dev ## The laws with ten times the examples
+	HEADWATER_PROFILE=full $(PYTEST) -q -n $(WORKERS) tests/laws
 
 test-models: $(VENV)/.installed-dev ## Load real models that lie inside packages
 	$(PYTEST) -q -m models tests/models

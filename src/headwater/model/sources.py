@@ -25,7 +25,7 @@ def look(path: Path | str) -> Source:
             raise ModelFileError("nothing is there", READS, "check the path")
         return _reader(path)(path)
     except ModelFileError as error:
-        raise error.within(str(path)) from None
+        raise _told_of(path, error) from None
     except OSError as reason:
         raise ModelFileError(f"{path} cannot be read ({reason.strerror})", READS, "check path and rights") from None
 
@@ -44,7 +44,12 @@ def load_weights(source: Source) -> "Weights":
                 )
         return Weights.assemble(source.config, tensors)
     except ModelFileError as error:
-        raise error.within(str(source.path)) from None
+        raise _told_of(source.path, error) from None
+
+
+def _told_of(path: Path, error: ModelFileError) -> ModelFileError:
+    """The error with the whole path before it; a reader of single files has said the name already."""
+    return ModelFileError(f"{path}: {error.given.removeprefix(f'{path.name}: ')}", error.needed, error.do)
 
 
 def _reader(path: Path) -> Callable[[Path], Source]:
