@@ -16,34 +16,80 @@ from headwater.version import __version__
 
 if TYPE_CHECKING:
     from headwater.api import Model, load
-    from headwater.model.config import ModelConfig
+    from headwater.model.config import (
+        Attention,
+        FeedForward,
+        GatedFeedForward,
+        LayerNorm,
+        LearnedPositions,
+        ModelConfig,
+        NoNorm,
+        NoPositions,
+        PostNorm,
+        PreNorm,
+        RMSNorm,
+        RotaryPositions,
+        SinusoidalPositions,
+        Unembedding,
+    )
     from headwater.model.forward import forward
     from headwater.model.generate import Sampling
     from headwater.model.presets import named
     from headwater.model.record import Record, record
+    from headwater.model.taps import Recorder, Tap
     from headwater.model.weights import Weights
 
 _HOMES = {
-    "Model": "headwater.api",
-    "ModelConfig": "headwater.model.config",
-    "Record": "headwater.model.record",
-    "Sampling": "headwater.model.generate",
-    "Weights": "headwater.model.weights",
-    "forward": "headwater.model.forward",
-    "load": "headwater.api",
-    "named": "headwater.model.presets",
-    "record": "headwater.model.record",
+    "headwater.api": ["Model", "load"],
+    "headwater.model.config": [
+        "Attention",
+        "FeedForward",
+        "GatedFeedForward",
+        "LayerNorm",
+        "LearnedPositions",
+        "ModelConfig",
+        "NoNorm",
+        "NoPositions",
+        "PostNorm",
+        "PreNorm",
+        "RMSNorm",
+        "RotaryPositions",
+        "SinusoidalPositions",
+        "Unembedding",
+    ],
+    "headwater.model.forward": ["forward"],
+    "headwater.model.generate": ["Sampling"],
+    "headwater.model.presets": ["named"],
+    "headwater.model.record": ["Record", "record"],
+    "headwater.model.taps": ["Recorder", "Tap"],
+    "headwater.model.weights": ["Weights"],
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Attention",
     "ConfigError",
+    "FeedForward",
+    "GatedFeedForward",
     "HeadwaterError",
     "InputError",
+    "LayerNorm",
+    "LearnedPositions",
     "Model",
     "ModelConfig",
     "ModelFileError",
+    "NoNorm",
+    "NoPositions",
+    "PostNorm",
+    "PreNorm",
+    "RMSNorm",
     "Record",
+    "Recorder",
+    "RotaryPositions",
     "Sampling",
+    "SinusoidalPositions",
+    "Tap",
+    "Unembedding",
     "Weights",
     "__version__",
     "forward",
@@ -54,6 +100,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'headwater' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

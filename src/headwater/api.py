@@ -1,24 +1,26 @@
 """A model together with the words it speaks: what ``headwater.load`` returns."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import operator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 
-from headwater.errors import ConfigError, InputError
+from headwater.errors import InputError, ModelFileError, did_you_mean
 from headwater.model import checkpoint, export, generate
 from headwater.model.config import ModelConfig
 from headwater.model.forward import forward
 from headwater.model.record import Record, check_tokens, record
 from headwater.model.sources import load_weights, look
+from headwater.model.taps import NOBODY, Tap
 from headwater.model.weights import Weights
 from headwater.shapes import Logits, Tokens
 from headwater.text.tokenizer import Tokenizer, read_tokenizer
 
-Text: TypeAlias = str | Sequence[int]
-"""A text, or the ids of its tokens."""
+Text: TypeAlias = str | Iterable[Any] | torch.Tensor
+"""A text, or the ids of its tokens; a tensor ``[batch, pos]`` holds several texts."""
 
 Format: TypeAlias = Literal["headwater", "hugging-face", "transformer-lens"]
 
@@ -35,50 +37,66 @@ class Model:
     weights: Weights
     tokenizer: Tokenizer | None = None
 
-    def __post_init__(self) -> None:
-        if self.tokenizer is not None and self.tokenizer.size > self.config.vocab:
-            raise ConfigError(
-                f"a tokenizer of {self.tokenizer.size:,} tokens for a vocabulary of {self.config.vocab:,}",
-                "a row of the embedding for every token",
-                "use the tokenizer that the model was trained with",
-            )
-
     @property
     def config(self) -> ModelConfig:
         """What the model is made of."""
         return self.weights.config
 
     def tokens(self, text: Text) -> Tokens:
-        """The ids of a text, as a batch of one."""
-        ids = self._tokenizer().encode(text) if isinstance(text, str) else list(text)
-        tokens = torch.tensor([ids], dtype=torch.long, device=self.weights.device)
+        """The ids of a text, or of a tensor's texts, as a batch on the weights' device."""
+        if isinstance(text, torch.Tensor):
+            tokens = text if text.ndim == 2 else text[None]
+        else:
+            tokens = torch.tensor([self._ids(text)], dtype=torch.long)
         check_tokens(self.config, tokens)
-        return tokens
+        return tokens.to(self.weights.device)
+
+    def _ids(self, text: str | Iterable[Any]) -> list[int]:
+        if isinstance(text, str):
+            return self._tokenizer().encode(text)
+        try:
+            ids = [operator.index(token) for token in text]
+        except TypeError:
+            raise InputError(f"{text!r:.80} as ids", "whole numbers", "give a text, or a list of ids") from None
+        for token in ids:
+            # Before torch sees them: some do not even fit its numbers.
+            if not 0 <= token < self.config.vocab:
+                raise InputError(
+                    f"token id {token}", f"ids from 0 to {self.config.vocab - 1}", "use this model's own tokenizer"
+                )
+        return ids
 
     def logits(self, text: Text) -> Logits:
         """What the model says after each token."""
         with torch.no_grad():
             return forward(self.weights, self.tokens(text))
 
-    def record(self, text: Text, sites: Iterable[str] = ()) -> Record:
+    def record(self, text: Text, sites: Iterable[str] = (), *, tap: Tap = NOBODY) -> Record:
         """Run the model on a text and keep what happened; ``sites`` are kept besides the stream and its writes."""
-        return record(self.weights, self.tokens(text), sites)
+        return record(self.weights, self.tokens(text), sites, tap=tap)
 
-    def generate(self, text: Text, sampling: generate.Sampling | None = None, *, most: int = 50) -> Iterator[int]:
-        """Up to ``most`` further tokens, each as soon as it is drawn."""
+    def generate(
+        self, text: Text, sampling: generate.Sampling | None = None, *, most: int = 50, past_end: bool = False
+    ) -> Iterator[int]:
+        """Up to ``most`` further tokens, each as soon as it is drawn; ends when the model says that the text has ended.
+
+        That is: after a special token of its tokenizer, unless ``past_end`` asks to go on.
+        """
         prompt = [int(token) for token in self.tokens(text)[0]]
-        return generate.generate(self.weights, prompt, sampling or generate.Sampling(), most=most)
+        ends = self.tokenizer.specials if self.tokenizer and not past_end else frozenset[int]()
+        return generate.generate(self.weights, prompt, sampling or generate.Sampling(), most=most, ends=ends)
 
     def save(self, folder: str | Path, *, to: Format = "headwater", overwrite: bool = False) -> None:
         """Write the model, with its words, as a Headwater checkpoint or for another library."""
         words = self.tokenizer.to_json() if self.tokenizer else None
-        match to:
-            case "headwater":
-                checkpoint.save(self.weights, Path(folder), tokenizer_json=words, overwrite=overwrite)
-            case "hugging-face":
-                export.export_hugging_face(self.weights, Path(folder), tokenizer_json=words, overwrite=overwrite)
-            case "transformer-lens":
-                export.export_transformer_lens(self.weights, Path(folder), tokenizer_json=words, overwrite=overwrite)
+        writers = {
+            "headwater": checkpoint.save,
+            "hugging-face": export.export_hugging_face,
+            "transformer-lens": export.export_transformer_lens,
+        }
+        if to not in writers:
+            raise InputError(f"no format is called {to!r:.80}", f"one of {', '.join(writers)}", did_you_mean(to, writers))
+        writers[to](self.weights, Path(folder), tokenizer_json=words, overwrite=overwrite)
 
     def _tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
@@ -93,8 +111,15 @@ def load(path: str | Path) -> Model:
 
     Reads Headwater's own checkpoints, Hugging Face folders (GPT-2, GPT-NeoX, Llama and its close kin), TransformerLens state dicts,
     nanoGPT's ``ckpt.pt``, llama2.c's ``.bin`` and GGUF files, without the libraries that wrote them and without running code from
-    the files.
+    the files. Half precision is widened to float32 to calculate with, which keeps every number.
     """
     source = look(path)
+    words = read_tokenizer(source.words) if source.words else None
+    if words is not None and words.size > source.config.vocab:
+        given = f"{path}: a tokenizer of {words.size:,} tokens for a vocabulary of {source.config.vocab:,}"
+        raise ModelFileError(
+            given, "a row of the embedding for every token", "use the tokenizer that the model was trained with"
+        )
     weights = load_weights(source)
-    return Model(weights, read_tokenizer(source.words) if source.words else None)
+    half = weights.dtype in (torch.float16, torch.bfloat16)
+    return Model(weights.to(dtype=torch.float32) if half else weights, words)

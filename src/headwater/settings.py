@@ -6,6 +6,7 @@ are refused with a suggestion, and nothing is converted but whole numbers to flo
 """
 
 import dataclasses
+import functools
 import math
 import re
 import types
@@ -29,17 +30,63 @@ def kind_of(alternative: type[Any]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", alternative.__name__).lower()
 
 
+@typing.dataclass_transform(frozen_default=True, kw_only_default=True)
+def setting(kind: type[Value]) -> type[Value]:
+    """A frozen, keyword-only dataclass whose fields are checked against their annotations when a value is made.
+
+    >>> @setting
+    ... class Dial:
+    ...     level: float
+    ...     mode: typing.Literal["slow", "fast"] = "slow"
+    >>> Dial(level=1)
+    Dial(level=1.0, mode='slow')
+    >>> Dial(level=1.0, mode="fats")
+    Traceback (most recent call last):
+    headwater.errors.ConfigError: mode is 'fats'
+    one of slow, fast; did you mean fast?
+    """
+    further = kind.__dict__.get("__post_init__")
+
+    def __post_init__(self: Any) -> None:  # noqa: N807
+        _conform(self)
+        if further is not None:
+            further(self)
+
+    typing.cast(Any, kind).__post_init__ = __post_init__
+    return dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(kind)
+
+
+def _conform(value: Any) -> None:
+    """Refuse a field that is not what its annotation says; whole numbers become floats where these are asked for."""
+    for name, hint in _hints(value.__class__).items():
+        given, members = getattr(value, name), _alternatives(hint)
+        if given is None and members != (hint,):
+            continue
+        if all(dataclasses.is_dataclass(member) for member in members):
+            if not isinstance(given, members):
+                kinds = [member.__name__ for member in members]
+                raise ConfigError(f"{name} is {given!r:.80}", f"a value of {' or '.join(kinds)}", f"change {name}")
+        else:
+            object.__setattr__(value, name, _read(hint, given, name))
+
+
+@functools.cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
 def to_plain(value: Any) -> Any:
     """Dictionaries, lists, numbers and strings that ``from_plain`` reads back as an equal value; ``None`` is left out."""
-    if not dataclasses.is_dataclass(value):
+    kind: type[Any] = value.__class__
+    if not dataclasses.is_dataclass(kind):
         return value
     plain: Plain = {}
-    hints = typing.get_type_hints(type(value))
-    there: Plain = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    hints = _hints(kind)
+    there: Plain = {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
     for name, inner in there.items():
         if inner is not None:
-            kind = {"kind": kind_of(inner.__class__)} if len(_alternatives(hints[name])) > 1 else {}
-            plain[name] = {**kind, **to_plain(inner)} if kind else to_plain(inner)
+            told = {"kind": kind_of(inner.__class__)} if len(_alternatives(hints[name])) > 1 else {}
+            plain[name] = {**told, **to_plain(inner)} if told else to_plain(inner)
     return plain
 
 
@@ -49,7 +96,7 @@ def from_plain(kind: type[Value], plain: Any, where: str = "") -> Value:
     if not isinstance(plain, dict):
         raise ConfigError(f"{place} is {plain!r:.80}", "a table of settings", f"write {_fields_of(kind)}")
     data = typing.cast(Plain, plain)
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     fields = {field.name: field for field in dataclasses.fields(typing.cast(Any, kind))}
     for name in data:
         if name not in fields:

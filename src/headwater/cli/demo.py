@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.cli.terminal import note, show_json, show_table, use_cores
+from headwater.errors import InputError
 
 if TYPE_CHECKING:
     from headwater.api import Model
@@ -32,6 +33,8 @@ def demo(*, folder: Path = Path("models/demo"), json: bool = False) -> int:
         note(f"drawing a one-layer model, seed 0, into {folder}")
         _draw().save(folder)
     model = load(folder)
+    if model.config != _draw().config:
+        raise InputError(f"{folder} holds another model", "the demo's own, or no folder yet", "choose another --folder")
     checks = _checks(model)
     passed = all(difference <= bound for _, difference, bound in checks)
     if json:

@@ -26,6 +26,7 @@ def generate(  # noqa: PLR0913  (each is one choice a person makes on the comman
     top_p: float | None = None,
     seed: int = 0,
     stop: str | None = None,
+    past_end: Annotated[bool, Parameter(negative="")] = False,
     json: bool = False,
 ) -> None:
     """Continue a text.
@@ -50,6 +51,8 @@ def generate(  # noqa: PLR0913  (each is one choice a person makes on the comman
         Of the random numbers.
     stop
         End before this text would appear.
+    past_end
+        Go on when the model says that the text has ended (with a special token).
     json
         Print one JSON document when all is done.
     """
@@ -61,7 +64,7 @@ def generate(  # noqa: PLR0913  (each is one choice a person makes on the comman
     loaded = load(model)
     prompt = _prompt(loaded, text, ids)
     drawn: list[int] = []
-    pieces = _pieces(loaded, prompt, _collect(loaded.generate(prompt, sampling, most=most), drawn), stop)
+    pieces = _pieces(loaded, prompt, _collect(loaded.generate(prompt, sampling, most=most, past_end=past_end), drawn), stop)
     if json:
         written = "".join(pieces)
         show_json(_document(loaded, prompt, drawn, written, seed))
@@ -76,7 +79,9 @@ def generate(  # noqa: PLR0913  (each is one choice a person makes on the comman
 
 def _prompt(loaded: "Model", text: str | None, ids: str | None) -> list[int]:
     if (text is None) == (ids is None):
-        raise InputError("both a text and ids" if text else "neither a text nor ids", "one of them", "give TEXT or --ids 1,2,3")
+        raise InputError(
+            "both a text and ids" if text is not None else "neither a text nor ids", "one of them", "give TEXT or --ids 1,2,3"
+        )
     if ids is not None:
         try:
             return [int(part) for part in ids.replace(",", " ").split()]
@@ -102,10 +107,10 @@ def _pieces(loaded: "Model", prompt: list[int], tokens: Iterator[int], stop: str
         yield " ".join(map(str, prompt))
         yield from (f" {token}" for token in tokens)
         return
-    ids, shown, text = list(prompt), "", loaded.tokenizer.decode(prompt)
-    begin = len(text)
-    yield text
-    shown = text
+    ids, text = list(prompt), loaded.tokenizer.decode(prompt)
+    shown = text.rstrip("\ufffd")
+    begin = len(shown)
+    yield shown
     for token in tokens:
         ids.append(token)
         text = loaded.tokenizer.decode(ids)

@@ -1,10 +1,13 @@
 """``headwater``: the verbs, how errors are told, and exit codes.
 
-0: done. 1: done, and the answer is no. 2: something was wrong with what was given. 130: interrupted.
+0: done. 1: done, and the answer is no. 2: something was wrong with what was given. 70: a bug of ours. 130: interrupted.
+141: whoever read the output has gone.
 """
 
+import io
 import os
 import sys
+import traceback
 from typing import NoReturn
 
 from cyclopts import App, CycloptsError
@@ -34,6 +37,9 @@ errors = Console(stderr=True, highlight=False)
 
 def main() -> NoReturn:
     """Run one command; every end of it is an exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that cannot show a letter gets a question mark, not an error.
+        sys.stdout.reconfigure(errors="replace")
     try:
         status = app(sys.argv[1:])
         sys.stdout.flush()
@@ -41,15 +47,21 @@ def main() -> NoReturn:
     except HeadwaterError as error:
         _tell(error.given, f"{error.needed}; {error.do}")
         sys.exit(2)
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python must not complain about it again while it closes down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        _tell(str(error), "a place that can be read or written; check path, rights and room")
+        sys.exit(2)
     except CycloptsError as error:
         _tell(str(error).strip(), "see headwater --help")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read our output has gone; Python must not complain about it again while it closes down.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+    except Exception:  # noqa: BLE001  (a bug of ours keeps its traceback, and an exit code that is no answer)
+        traceback.print_exc()
+        sys.exit(70)
 
 
 def _tell(first: str, second: str) -> None:

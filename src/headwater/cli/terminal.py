@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -44,4 +45,4 @@ def use_cores() -> None:
 
     granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = os.environ.get("HEADWATER_THREADS", "")
-    torch.set_num_threads(int(wanted) if wanted.isdigit() and int(wanted) else granted)
+    torch.set_num_threads(min(int(wanted), 1024) if re.fullmatch("[1-9][0-9]{0,8}", wanted) else granted)

@@ -4,7 +4,7 @@ import ctypes
 import os
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,25 +38,44 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def new_folder(path: Path, *, overwrite: bool = False) -> Generator[Path]:
+def new_folder(path: Path, *, overwrite: bool = False, ours: Collection[str] = ()) -> Generator[Path]:
     """A temporary folder to fill, which becomes ``path`` when the block ends well and vanishes when it does not.
 
-    An existing ``path`` is refused, or with ``overwrite`` swapped out once the new one is complete on disk.
+    An existing ``path`` is refused, or with ``overwrite`` swapped out once the new one is complete on disk; but only a folder that
+    holds nothing besides files named in ``ours``, so that nobody's work goes with it.
     """
     path = path.absolute()
-    if path.exists() and not overwrite:
-        raise InputError(f"{path.name} is already there", "a new folder", "choose another name, or overwrite it explicitly")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    _check_target(path, overwrite=overwrite, ours=ours)
     try:
-        yield temporary
-        for inner in [*temporary.rglob("*"), temporary]:
-            inner.chmod((0o777 if inner.is_dir() else 0o666) & ~_umask())
-            sync(inner)
-        _move_into_place(temporary, path)
-        sync(path.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:80]}.", suffix=".part", dir=path.parent))
+        try:
+            yield temporary
+            for inner in [*temporary.rglob("*"), temporary]:
+                inner.chmod((0o777 if inner.is_dir() else 0o666) & ~_umask())
+                sync(inner)
+            _move_into_place(temporary, path)
+            sync(path.parent)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as reason:
+        raise InputError(
+            f"{path} cannot be written ({reason})", "a place with room and rights", "choose another folder"
+        ) from reason
+
+
+def _check_target(path: Path, *, overwrite: bool, ours: Collection[str]) -> None:
+    if not os.path.lexists(path):
+        return
+    if path.is_symlink() or not path.is_dir():
+        raise InputError(f"{path.name} is a file or a link", "a new folder", "choose another name")
+    if not overwrite:
+        raise InputError(f"{path.name} is already there", "a new folder", "choose another name, or overwrite it explicitly")
+    others = sorted(inner.name for inner in path.iterdir() if inner.name not in ours)
+    if others:
+        raise InputError(
+            f"{path.name} holds {others[0]!r} too", f"a folder with nothing but {', '.join(ours)}", "move it away first"
+        )
 
 
 def _move_into_place(temporary: Path, path: Path) -> None:

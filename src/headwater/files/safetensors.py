@@ -134,13 +134,17 @@ def read_tensors(path: Path, sha256: str | None = None) -> "dict[str, Tensor]":
 def write_tensors(path: Path, tensors: "Mapping[str, Tensor]", metadata: dict[str, str] | None = None) -> None:
     """Write tensors, each on its own: the package refuses those that share memory, such as slices of one buffer."""
     import torch
+    from safetensors import SafetensorError
     from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 
     def alone(tensor: "Tensor") -> "Tensor":
         is_whole = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
         return tensor.detach() if is_whole else tensor.detach().clone(memory_format=torch.contiguous_format)
 
-    save_file({name: alone(tensor) for name, tensor in tensors.items()}, path, metadata)
+    try:
+        save_file({name: alone(tensor) for name, tensor in tensors.items()}, path, metadata)
+    except SafetensorError as reason:  # what the package calls a full disk
+        raise OSError(str(reason)) from None
 
 
 def fill(tensor: "Tensor", file: Any, digest: Any, name: str) -> None:

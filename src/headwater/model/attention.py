@@ -31,15 +31,15 @@ class Rule:
     mask: Literal["causal", "full"]
     scale: float
 
-    def allowed(self, dest: int, source: int) -> Bool[Tensor, "dest source"]:
-        """True where a destination may look.
+    def allowed(self, dest: int, source: int, some: slice = slice(None)) -> Bool[Tensor, "dest source"]:
+        """True where a destination may look; ``some`` sources only, if given.
 
         >>> Rule("causal", 1.0).allowed(2, 3).int()
         tensor([[1, 1, 0],
                 [1, 1, 1]], dtype=torch.int32)
         """
-        everything = torch.ones(dest, source, dtype=torch.bool)
-        return everything.tril(source - dest) if self.mask == "causal" else everything
+        last_seen = source - dest + torch.arange(dest) if self.mask == "causal" else torch.full((dest,), source)
+        return torch.arange(source)[some] <= last_seen[:, None]
 
 
 def scores(q: Queries, k: Sources, rule: Rule) -> Pattern:
@@ -65,7 +65,8 @@ def fused(q: Queries, k: Sources, v: Sources, rule: Rule) -> Mixed:
         return scaled_dot_product_attention(q, k, v, scale=rule.scale)
     if dest == source:
         return scaled_dot_product_attention(q, k, v, is_causal=True, scale=rule.scale)
-    return scaled_dot_product_attention(q, k, v, attn_mask=rule.allowed(dest, source).to(q.device), scale=rule.scale)
+    # A piece of a text whose beginning is in a cache: PyTorch would want the whole mask.
+    return blockwise(q, k, v, rule)
 
 
 def four_steps(q: Queries, k: Sources, v: Sources, rule: Rule) -> Mixed:
@@ -86,7 +87,6 @@ def four_steps(q: Queries, k: Sources, v: Sources, rule: Rule) -> Mixed:
 
 def blockwise(q: Queries, k: Sources, v: Sources, rule: Rule, *, size: int = 128) -> Mixed:
     """Sources in blocks of ``size``, with a running maximum and sum: exact, and no pattern is ever whole."""
-    allowed = rule.allowed(q.shape[2], k.shape[2]).to(q.device)
     highest = torch.full_like(q[..., :1], -math.inf)
     total, out = torch.zeros_like(highest), torch.zeros_like(q)
     for start in range(0, k.shape[2], size):
@@ -94,7 +94,7 @@ def blockwise(q: Queries, k: Sources, v: Sources, rule: Rule, *, size: int = 128
         raw = (
             einsum(q, k[:, :, some], "batch head dest d_head, batch head source d_head -> batch head dest source") * rule.scale
         )
-        raw = raw.masked_fill(~allowed[:, some], -math.inf)
+        raw = raw.masked_fill(~rule.allowed(q.shape[2], k.shape[2], some).to(q.device), -math.inf)
         higher = torch.maximum(highest, raw.amax(dim=-1, keepdim=True))
         # A destination that may look at nothing yet has no maximum; 0 stands in for −∞ − (−∞).
         safe = higher.masked_fill(higher == -math.inf, 0.0)

@@ -29,7 +29,7 @@ TENSORS, WORDS, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
 
 def save(weights: "Weights", folder: Path, *, tokenizer_json: bytes | None = None, overwrite: bool = False) -> None:
     """Write a checkpoint that is either whole or not there."""
-    with new_folder(folder, overwrite=overwrite) as temporary:
+    with new_folder(folder, overwrite=overwrite, ours=(TENSORS, WORDS, CONFIG)) as temporary:
         write_tensors(temporary / TENSORS, weights.tensors())
         if tokenizer_json is not None:
             write_file(temporary / WORDS, tokenizer_json)

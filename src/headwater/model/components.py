@@ -24,11 +24,12 @@ def normalise(norm: LayerNorm | RMSNorm, weights: NormWeights, x: Stream, look: 
         if isinstance(norm, LayerNorm):
             return F.layer_norm(x, x.shape[-1:], weights.gain, weights.bias, norm.eps)
         return F.rms_norm(x, x.shape[-1:], weights.gain, norm.eps)
-    scale = look(name, norm_scale(norm, x))[..., None]
-    centred = x - x.mean(dim=-1, keepdim=True) if isinstance(norm, LayerNorm) else x
-    scaled = centred * scale
+    # In float32 at least, as the fused norms calculate: squares of half-precision numbers overflow.
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    scale = look(name, norm_scale(norm, wide))[..., None]
+    scaled = (wide - wide.mean(dim=-1, keepdim=True) if isinstance(norm, LayerNorm) else wide) * scale
     scaled = scaled if weights.gain is None else scaled * weights.gain
-    return scaled if weights.bias is None else scaled + weights.bias
+    return (scaled if weights.bias is None else scaled + weights.bias).to(x.dtype)
 
 
 def activate(activation: Activation, z: Tensor) -> Tensor:

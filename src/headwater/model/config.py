@@ -4,10 +4,11 @@ Alternatives are types, so that a number exists only where it means something; d
 combination that describes no model is refused when it is written down.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from headwater.errors import ConfigError
+from headwater.settings import setting
 
 Activation: TypeAlias = Literal["relu", "gelu", "gelu-tanh", "silu"]
 
@@ -15,7 +16,7 @@ MOST = {"vocab": 2**24, "context": 2**24, "layers": 2**12, "d_model": 2**18, "he
 """Sizes beyond these are taken for damage, not for a model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class Attention:
     """Heads that move information between positions.
 
@@ -54,7 +55,7 @@ class Attention:
         return self.d_head**-0.5 if self.scaled else 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class FeedForward:
     """``act(x W_in + b_in) W_out + b_out`` at each position alone.
 
@@ -71,7 +72,7 @@ class FeedForward:
         _positive(d_mlp=self.d_mlp)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class GatedFeedForward:
     """``(act(x W_gate + b_gate) ∘ (x W_in + b_in)) W_out + b_out`` at each position alone."""
 
@@ -84,7 +85,7 @@ class GatedFeedForward:
         _positive(d_mlp=self.d_mlp)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class LayerNorm:
     """``(x − mean) / √(variance + eps) ∘ gain + bias``, with the variance over d_model entries (biased)."""
 
@@ -96,7 +97,7 @@ class LayerNorm:
         _positive(eps=self.eps)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class RMSNorm:
     """``x / √(mean square + eps) ∘ gain``."""
 
@@ -112,19 +113,19 @@ class RMSNorm:
         return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class NoNorm:
     """The stream is read as it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class PreNorm:
     """Each component reads the normalised stream and writes to the stream itself; one more norm before the unembedding."""
 
     norm: LayerNorm | RMSNorm = field(default_factory=LayerNorm)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class PostNorm:
     """The stream itself is normalised after each write, as in the documents' ``t1 … t5, h``."""
 
@@ -134,19 +135,19 @@ class PostNorm:
 Into: TypeAlias = Literal["stream", "queries-and-keys"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class NoPositions:
     """The model sees order only through its mask."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class LearnedPositions:
     """One learned vector for each position, added to the stream or only to what queries and keys are made from."""
 
     into: Into = "stream"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class SinusoidalPositions:
     """``sin, cos (pos / base^(2i/d_model))`` in neighbouring entries, added to the stream or to queries' and keys' input."""
 
@@ -157,12 +158,12 @@ class SinusoidalPositions:
         _positive(base=self.base)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class NoStretch:
     """Rotary angles as they were defined."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class LinearStretch:
     """Positions divided by ``factor``."""
 
@@ -172,7 +173,7 @@ class LinearStretch:
         _positive(factor=self.factor)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class Llama3Stretch:
     """Slow rotations slowed further by ``factor``, fast ones kept, a ramp in between (Llama 3.1)."""
 
@@ -191,7 +192,7 @@ class Llama3Stretch:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class RotaryPositions:
     """Queries and keys turned by angles that grow with the position.
 
@@ -214,7 +215,7 @@ Norm: TypeAlias = NoNorm | PreNorm | PostNorm
 Positions: TypeAlias = NoPositions | LearnedPositions | SinusoidalPositions | RotaryPositions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class Unembedding:
     """From the stream to logits: ``x W_U + b_U``. Tied: ``W_U`` is ``W_E`` transposed, one tensor for both."""
 
@@ -222,7 +223,7 @@ class Unembedding:
     bias: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@setting
 class ModelConfig:
     """What a model is made of.
 

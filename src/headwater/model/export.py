@@ -27,6 +27,8 @@ from headwater.model.layout import tensor_shapes
 from headwater.model.positions import sinusoids
 from headwater.model.weights import Weights
 
+OURS = ("config.json", "model.safetensors", "tokenizer.json")
+
 
 def to_transformer_lens(weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The arguments of a ``HookedTransformerConfig``, and a state dict for ``load_state_dict(…, strict=False)``.
@@ -73,7 +75,8 @@ def export_hugging_face(
     if isinstance(config.positions, RotaryPositions) and config.positions.pairs == "adjacent":
         tensors = _in_halves(tensors, config.positions.dims)
         config = replace(config, positions=replace(config.positions, pairs="halves"))
-    plain = expressed.plain | {"torch_dtype": str(weights.dtype)[6:]}
+    # Special tokens are the tokenizer's business; left out, the class would assume its own.
+    plain = expressed.plain | {"torch_dtype": str(weights.dtype)[6:], "bos_token_id": None, "eos_token_id": None}
     _write(folder, plain, layout.save(config, tensors), tokenizer_json, overwrite=overwrite)
 
 
@@ -121,7 +124,7 @@ def _in_halves(tensors: Mapping[str, Tensor], dims: int) -> dict[str, Tensor]:
 def _write(
     folder: Path, plain: dict[str, Any], tensors: Mapping[str, Tensor], tokenizer_json: bytes | None, *, overwrite: bool
 ) -> None:
-    with new_folder(folder, overwrite=overwrite) as temporary:
+    with new_folder(folder, overwrite=overwrite, ours=OURS) as temporary:
         (temporary / "config.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
         write_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
         if tokenizer_json is not None:

@@ -15,13 +15,15 @@ from headwater.model.attention import Rule, fused, mix, scores
 from headwater.model.components import activate, gate, normalise
 from headwater.model.config import ModelConfig, NoNorm, PostNorm, PreNorm
 from headwater.model.positions import Placed, for_each_head, place
-from headwater.model.taps import NOBODY, Look, Tap
+from headwater.model.taps import NOBODY, Look, Tap, show
 from headwater.model.weights import BlockWeights, FeedForwardWeights, NormWeights, Weights
 from headwater.shapes import Logits, Stream, Tokens
 
 
 def forward(weights: Weights, tokens: Tokens, tap: Tap = NOBODY, *, start: int = 0) -> Logits:
     """Tokens to logits; ``start`` is the position of the first token when earlier ones are already in a cache.
+
+    Ids are trusted here, where training passes through; ``record``, ``generate`` and ``Model`` check them.
 
     >>> import torch
     >>> from headwater.model.presets import named
@@ -34,9 +36,9 @@ def forward(weights: Weights, tokens: Tokens, tap: Tap = NOBODY, *, start: int =
 def final_stream(weights: Weights, tokens: Tokens, tap: Tap = NOBODY, *, start: int = 0) -> Stream:
     """The stream after the last block."""
     placed = place(weights, start, tokens.shape[1])
-    x = tap("embed", weights.W_E[tokens])
+    x = show(tap, "embed", weights.W_E[tokens])
     if placed.in_stream is not None:
-        x = x + tap("positions", placed.in_stream)
+        x = x + show(tap, "positions", placed.in_stream)
     for layer in range(weights.config.layers):
         x = run_block(weights, layer, x, placed, tap)
     return x
@@ -46,7 +48,7 @@ def unembed(weights: Weights, x: Stream, tap: Tap = NOBODY) -> Logits:
     """The last norm of a pre-norm model, then ``x W_U + b_U``."""
     if isinstance(weights.config.norm, PreNorm):
         x = normalise(weights.config.norm.norm, weights.norm_final, x, Look(tap), "final.scale")
-    return tap("logits", affine(tap("final", x), weights.W_U, weights.b_U))
+    return show(tap, "logits", affine(show(tap, "final", x), weights.W_U, weights.b_U))
 
 
 def run_block(weights: Weights, layer: int, x: Stream, placed: Placed, tap: Tap) -> Stream:

@@ -1,6 +1,6 @@
 """Text from a model, one token after the other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -33,24 +33,28 @@ class Sampling:
             raise InputError(f"top_k {self.top_k}", "a whole number from 1 up", "change it, or leave it out")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise InputError(f"top_p {self.top_p}", "a share above 0 and up to 1", "change it, or leave it out")
+        if not 0 <= self.seed < 2**63:
+            raise InputError(f"seed {self.seed}", "a whole number from 0 to 2⁶³ − 1", "change it")
 
     def distribution(self, logits: Float[Tensor, " vocab"]) -> Float[Tensor, " vocab"]:
-        """The probabilities that are drawn from.
+        """The probabilities that are drawn from, in float64: half precision would lose the unlikely ones.
 
         >>> Sampling(top_k=1).distribution(torch.tensor([1.0, 3.0, 2.0]))
-        tensor([0., 1., 0.])
+        tensor([0., 1., 0.], dtype=torch.float64)
         """
+        logits = logits.double()
         order = logits.argsort(descending=True, stable=True)
         if self.temperature == 0:
             return torch.zeros_like(logits).index_fill(0, order[:1], 1.0)
-        ranked = (logits.double()[order] / self.temperature).softmax(dim=0)
+        # The largest is taken out first, so that no temperature, however low, divides it to infinity.
+        ranked = ((logits - logits.max())[order] / self.temperature).softmax(dim=0)
         if self.top_k is not None:
             ranked[self.top_k :] = 0
         if self.top_p is not None:
             # A token stays while the ones before it have not reached p yet; the likeliest always stays.
             before = ranked.cumsum(dim=0) - ranked
             ranked[before >= self.top_p * ranked.sum()] = 0
-        return torch.zeros_like(logits).index_put((order,), (ranked / ranked.sum()).to(logits))
+        return torch.zeros_like(logits).index_put((order,), ranked / ranked.sum())
 
 
 class KeyValueCache(Tap):
@@ -65,17 +69,19 @@ class KeyValueCache(Tap):
 
     def __call__(self, site: str, value: Tensor) -> Tensor:
         """Add the new positions and go on with all of them."""
-        if not self.wants(site):
-            return value
         self.kept[site] = torch.cat([self.kept[site], value], dim=2) if site in self.kept else value
         return self.kept[site]
 
 
-def generate(weights: Weights, prompt: Sequence[int], sampling: Sampling, *, most: int) -> Iterator[int]:
-    """Up to ``most`` further tokens, each as soon as it is drawn; ends early when the context is full.
+def generate(
+    weights: Weights, prompt: Sequence[int], sampling: Sampling, *, most: int, ends: Collection[int] = ()
+) -> Iterator[int]:
+    """Up to ``most`` further tokens, each as soon as it is drawn; ends early after one of ``ends``, or when the context is full.
 
     The same seed gives the same tokens, whatever else the process draws.
     """
+    if most < 0:
+        raise InputError(f"{most} tokens", "a whole number from 0 up", "change it")
     attention = weights.config.attention
     if attention is not None and attention.mask == "full":
         raise InputError(
@@ -86,7 +92,8 @@ def generate(weights: Weights, prompt: Sequence[int], sampling: Sampling, *, mos
         raise InputError(
             f"{len(prompt):,} tokens", f"at most {weights.config.context:,}, the model's context", "shorten the text"
         )
-    return _draw(weights, list(prompt), sampling, most)
+    steps = min(most, weights.config.context + 1 - len(prompt))
+    return _draw(weights, list(prompt), sampling, steps, ends)
 
 
 @torch.inference_mode()
@@ -95,11 +102,13 @@ def _next_logits(weights: Weights, tokens: list[int], cache: KeyValueCache, star
     return unembed(weights, final_stream(weights, batch, cache, start=start)[:, -1:])[0, -1]
 
 
-def _draw(weights: Weights, tokens: list[int], sampling: Sampling, most: int) -> Iterator[int]:
+def _draw(weights: Weights, tokens: list[int], sampling: Sampling, steps: int, ends: Collection[int]) -> Iterator[int]:
     generator = torch.Generator().manual_seed(sampling.seed)
     cache, seen = KeyValueCache(), 0
-    for _ in range(min(most, weights.config.context + 1 - len(tokens))):
+    for _ in range(steps):
         probabilities = sampling.distribution(_next_logits(weights, tokens[seen:], cache, seen).cpu())
         seen = len(tokens)
         tokens.append(int(torch.multinomial(probabilities, 1, generator=generator)))
         yield tokens[-1]
+        if tokens[-1] in ends:
+            return

@@ -51,12 +51,15 @@ class Placed:
 def place(weights: Weights, start: int, length: int) -> Placed:
     """Positions ``start … start + length − 1`` of this model."""
     config = weights.config
+    if start < 0:
+        raise InputError(f"start={start}", "a position from 0 on", "count the tokens before this text")
     if start + length > config.context:
         raise InputError(f"{start + length:,} tokens", f"at most {config.context:,}, the model's context", "shorten the text")
     match config.positions:
         case LearnedPositions(into=into):
             assert weights.W_pos is not None, "learned positions come with W_pos"
-            table = weights.W_pos[start : start + length]
+            # A copy, so that whoever looks at it does not hold the weights themselves.
+            table = weights.W_pos[start : start + length].clone()
         case SinusoidalPositions(into=into, base=base):
             table = sinusoids(config.d_model, base, start, length).to(weights.W_E)
         case RotaryPositions() as rotary:

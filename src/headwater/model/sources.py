@@ -1,10 +1,12 @@
 """Which reader a path needs, and the weights behind it."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.errors import ModelFileError
+from headwater.files.entries import ITEM_BYTES
 from headwater.files.plain import read_json
 from headwater.model import checkpoint
 from headwater.model.source import Source
@@ -32,8 +34,9 @@ def look(path: Path | str) -> Source:
 
 def load_weights(source: Source) -> "Weights":
     """Read the numbers; NaN and infinities are refused."""
-    from headwater.model.weights import Weights
+    from headwater.model.weights import Weights, laid_out
 
+    _check_memory(source)
     try:
         tensors = source.read()
         for name, tensor in tensors.items():
@@ -42,9 +45,21 @@ def load_weights(source: Source) -> "Weights":
                 raise ModelFileError(
                     f"{name} holds NaN or infinity", "finite numbers", "fetch the model again, or find where it diverged"
                 )
-        return Weights.assemble(source.config, tensors)
+        return Weights.assemble(source.config, laid_out(tensors))
     except ModelFileError as error:
         raise _told_of(source.path, error) from None
+
+
+def _check_memory(source: Source) -> None:
+    """Refuse a model that cannot fit before any of it is read: a file may claim more than any machine has."""
+    needed = sum(entry.count * max(4, ITEM_BYTES.get(entry.dtype, 4)) for entry in source.entries)
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else needed
+    if needed > there:
+        raise ModelFileError(
+            f"{source.path}: {needed / 1e9:,.0f} GB of numbers",
+            f"at most the {there / 1e9:,.0f} GB of this machine",
+            "use a larger machine",
+        )
 
 
 def _told_of(path: Path, error: ModelFileError) -> ModelFileError:
@@ -64,7 +79,8 @@ def _reader(path: Path) -> Callable[[Path], Source]:
         case ".bin":
             return llama2c.look
         case ".pt" | ".pth" | ".safetensors" if beside.exists():
-            return transformer_lens.look
+            reader = _folder_reader(path.parent)
+            return reader if reader is transformer_lens.look else lambda file: reader(file.parent)
         case ".pt" | ".pth":
             return nanogpt.look
         case ".safetensors":

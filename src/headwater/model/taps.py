@@ -1,7 +1,7 @@
 """Sites of the forward pass, and taps that look at them.
 
 A site is a named value on its way from tokens to logits, ``L2.pattern`` for one inside block 2. A tap sees each site that it
-wants and hands back what the pass goes on with: the same value to record it, another one to intervene.
+wants, and no other, and hands back what the pass goes on with: the same value to record it, another one to intervene.
 
 ==================== ========================================= ==============================================
 site                 shape                                     what it is
@@ -37,7 +37,6 @@ The documents' steps are names of the same sites: in post-norm blocks ``t1 … t
 blocks the same letters in the order in which a pre-norm block computes them.
 """
 
-import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
@@ -55,10 +54,14 @@ PRE_NORM_STEPS = {
 
 
 class Tap:
-    """Looks at nothing: what a forward pass without an observer uses, and the base of taps that look."""
+    """Looks at nothing: what a forward pass without an observer uses, and the base of taps that look.
+
+    A tap says which sites it ``wants`` and is then called with each of them. It must not change a value in place (others may
+    hold the same tensor); to intervene, it returns another one.
+    """
 
     def wants(self, site: str) -> bool:
-        """Whether this tap looks at ``site``; sites that nobody wants may not be computed at all."""
+        """Whether this tap looks at ``site``; what nobody wants may not be computed at all."""
         del site
         return False
 
@@ -75,7 +78,7 @@ class Recorder(Tap):
     """Keeps the sites whose names match one of ``patterns`` (``"L*.pattern"``), and changes nothing."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self.patterns = tuple(patterns)
+        self.patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
         self.kept: dict[str, Tensor] = {}
 
     def wants(self, site: str) -> bool:
@@ -83,10 +86,40 @@ class Recorder(Tap):
         return any(fnmatchcase(site, pattern) for pattern in self.patterns)
 
     def __call__(self, site: str, value: Tensor) -> Tensor:
-        """Keep the value if it is wanted."""
-        if self.wants(site):
-            self.kept[site] = value
+        """Keep the value."""
+        self.kept[site] = value
         return value
+
+
+class Chain(Tap):
+    """Several taps, each seeing what the one before it handed on."""
+
+    def __init__(self, *taps: Tap) -> None:
+        self.taps = taps
+
+    def wants(self, site: str) -> bool:
+        """Whether any of them looks at ``site``."""
+        return any(tap.wants(site) for tap in self.taps)
+
+    def __call__(self, site: str, value: Tensor) -> Tensor:
+        """The value after all of them."""
+        for tap in self.taps:
+            value = show(tap, site, value)
+        return value
+
+
+def show(tap: Tap, site: str, value: Tensor) -> Tensor:
+    """Hand a value to a tap that wants it, and go on with what comes back."""
+    if not tap.wants(site):
+        return value
+    # Inference tensors keep no count of the changes made to them.
+    version = None if value.is_inference() else value._version
+    after = tap(site, value)
+    if not isinstance(after, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(f"a tap that hands back no tensor for {site}", "the value to go on with", "end it with `return value`")
+    if version is not None and value._version != version:
+        raise InputError(f"a tap that changed {site} in place", "a new tensor", "return value.clone() with the change")
+    return after
 
 
 class Look:
@@ -101,7 +134,7 @@ class Look:
 
     def __call__(self, site: str, value: Tensor) -> Tensor:
         """Show the value to the tap, under its full name."""
-        return self.tap(self.prefix + site, value)
+        return show(self.tap, self.prefix + site, value)
 
 
 def block_sites(config: ModelConfig) -> list[str]:
@@ -137,14 +170,37 @@ def all_sites(config: ModelConfig) -> list[str]:
     return ["embed"] + ["positions"] * placed + blocks + ["final.scale"] * normed + ["final", "logits"]
 
 
+def steps(config: ModelConfig) -> dict[str, str]:
+    """The documents' letters for the sites of one block of this model."""
+    if not isinstance(config.norm, PostNorm):
+        return {step: site for step, site in PRE_NORM_STEPS.items() if site in block_sites(config)}
+    found = {step: site for step, site in POST_NORM_STEPS.items() if site in block_sites(config)}
+    # Without a feed-forward layer the normalised t3 is what the block leaves.
+    return found if config.feed_forward else found | {"t3": "out"}
+
+
 def canonical(config: ModelConfig, site: str) -> str:
-    """The site that a name stands for: ``L0.t3`` is ``L0.feed_forward_input`` in a post-norm model with feed-forward."""
-    match = re.fullmatch(r"(L\d+)\.(t[1-5]|h)", site)
-    if match:
-        steps = dict(POST_NORM_STEPS if isinstance(config.norm, PostNorm) else PRE_NORM_STEPS)
-        if isinstance(config.norm, PostNorm) and config.feed_forward is None:
-            steps["t3"] = "out"
-        site = f"{match[1]}.{steps[match[2]]}"
-    if site not in all_sites(config):
-        raise InputError(f"no site is called {site!r:.80}", "a site of this model", did_you_mean(site, all_sites(config)))
-    return site
+    """The site that a name stands for: ``L0.t4`` is ``L0.feed_forward`` in a post-norm model."""
+    block, _, step = site.partition(".")
+    name = f"{block}.{steps(config).get(step, step)}" if step else site
+    if name not in all_sites(config):
+        known = [site for site in all_sites(config) if site.startswith("L0.") or not site.startswith("L")]
+        raise InputError(f"no site is called {site!r:.80}", "a site of this model", did_you_mean(site, known))
+    return name
+
+
+def expand(config: ModelConfig, names: Iterable[str]) -> list[str]:
+    """The sites that names, the documents' letters and patterns such as ``"L*.pattern"`` stand for; none may match nothing."""
+    letters = [f"L{layer}.{step}" for layer in range(config.layers) for step in steps(config)]
+    found: list[str] = []
+    for name in [names] if isinstance(names, str) else names:
+        if not any(sign in name for sign in "*?["):
+            found.append(canonical(config, name))
+            continue
+        matches = [site for site in [*all_sites(config), *letters] if fnmatchcase(site, name)]
+        if not matches:
+            raise InputError(
+                f"no site matches {name!r:.80}", "a pattern of this model's sites", did_you_mean(name, all_sites(config))
+            )
+        found += [canonical(config, site) for site in matches]
+    return found

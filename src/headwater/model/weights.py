@@ -72,7 +72,8 @@ class Weights:
     W_pos: Float[Tensor, "context d_model"] | None = None
     blocks: tuple[BlockWeights, ...]
     norm_final: NormWeights
-    W_U: Float[Tensor, "d_model vocab"]
+    W_U_untied: Float[Tensor, "d_model vocab"] | None = None
+    """The unembedding where it is a tensor of its own; ``W_U`` is there for all models."""
     b_U: Float[Tensor, " vocab"] | None = None
 
     def __repr__(self) -> str:
@@ -88,6 +89,11 @@ class Weights:
         return all(torch.equal(tensor, theirs[name]) for name, tensor in self.tensors().items())
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    @property
+    def W_U(self) -> Float[Tensor, "d_model vocab"]:  # noqa: N802
+        """The unembedding; in a tied model the embedding, transposed."""
+        return self.W_E.T if self.W_U_untied is None else self.W_U_untied
 
     @property
     def dtype(self) -> torch.dtype:
@@ -108,19 +114,28 @@ class Weights:
         moved = {name: tensor.to(device=device, dtype=dtype) for name, tensor in self.tensors().items()}
         return Weights.assemble(self.config, moved)
 
+    def changed(self, tensors: Mapping[str, Tensor]) -> "Weights":
+        """The same model with some tensors replaced, by their names in files.
+
+        >>> from headwater.model.presets import named
+        >>> weights = Weights.draw(named("zero-layer"), seed=0)
+        >>> weights.changed({"unembed.W_U": 2 * weights.W_U}) == weights
+        False
+        """
+        return Weights.assemble(self.config, {**self.tensors(), **tensors})
+
     @staticmethod
     def assemble(config: ModelConfig, tensors: Mapping[str, Tensor]) -> "Weights":
         """The weights made of ``tensors`` under their names in files: all that ``config`` calls for and no other."""
         _check(config, tensors)
         blocks = tuple(_block(tensors, f"blocks.{layer}.", config) for layer in range(config.layers))
-        W_E = tensors["embed.W_E"]
         return Weights(
             config=config,
-            W_E=W_E,
+            W_E=tensors["embed.W_E"],
             W_pos=tensors.get("pos_embed.W_pos"),
             blocks=blocks,
             norm_final=_norm(tensors, "ln_final."),
-            W_U=W_E.T if config.unembedding.tied else tensors["unembed.W_U"],
+            W_U_untied=tensors.get("unembed.W_U"),
             b_U=tensors.get("unembed.b_U"),
         )
 
@@ -140,7 +155,20 @@ class Weights:
             else:
                 spread = _spread(kind, config)
                 tensors[name] = (torch.randn(shape, generator=generator, dtype=torch.float64) * spread).to(dtype)
-        return Weights.assemble(config, tensors)
+        return Weights.assemble(config, laid_out(tensors))
+
+
+def laid_out(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same tensors, those of queries, keys and values with all heads side by side in memory.
+
+    ``[head, d_model, d_head]`` is what they are, ``d_model × (head · d_head)`` is how they are multiplied: laid out like this, the
+    forward pass need not copy them every time.
+    """
+    joined = (".W_Q", ".W_K", ".W_V")
+    return {
+        name: tensor.transpose(0, 1).contiguous().transpose(0, 1) if name.endswith(joined) else tensor
+        for name, tensor in tensors.items()
+    }
 
 
 _NORM = {"w": "gain", "b": "bias"}

@@ -60,6 +60,12 @@ class Tokenizer:
         """How many tokens there are; their ids are 0 to ``size − 1``."""
         return self._inner.get_vocab_size(with_added_tokens=True)
 
+    @cached_property
+    def specials(self) -> frozenset[int]:
+        """Tokens that stand for no text but for its beginning or end, or for a turn in a conversation."""
+        added: list[dict[str, Any]] = self._plain.get("added_tokens") or []
+        return frozenset(token["id"] for token in added if token.get("special"))
+
     def encode(self, text: str) -> list[int]:
         """The ids of a text, with the special tokens that the tokenizer puts around every text."""
         return self._encode(text, are_specials_wanted=True)

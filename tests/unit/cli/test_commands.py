@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from headwater.api import Model, load
+from headwater.cli.generate import _pieces
 from headwater.cli.main import main
 from headwater.model.config import Attention, FeedForward, ModelConfig, PostNorm, PreNorm
 from headwater.text.tokenizer import byte_tokenizer
@@ -95,6 +96,16 @@ def test_generate_ends_before_a_stop_text(headwater, model):
     assert cut == whole[: whole.index(stop, 3)] + "\n"
 
 
+def test_a_character_begun_in_the_prompt_is_ended_by_what_follows(model):
+    pieces = list(_pieces(load(model), [97, 195], iter([169, 98, 195]), None))
+    assert "".join(pieces) == "aéb\ufffd"
+    assert pieces[0] == "a"
+
+
+def test_inspect_takes_the_weights_file_for_its_folder(headwater, model):
+    assert json.loads(headwater("inspect", model / "model.safetensors", "--json").stdout)["format"] == "Headwater"
+
+
 def test_generate_says_when_the_context_is_full(headwater, model):
     result = headwater("generate", model, "abc", "-n", 100)
     assert result.returncode == 0
@@ -143,6 +154,12 @@ def test_convert_refuses_a_format_that_cannot_express_the_model(headwater, tmp_p
         (["generate", "MODEL", "abc", "--temperature", "-1"], "temperature"),
         (["generate", "MODEL", "a" * 40], "40 tokens"),
         (["generate", "MODEL", "abc", "-n", "many"], "many"),
+        (["generate", "MODEL", "abc", "-n", "-3"], "-3 tokens"),
+        (["generate", "MODEL", "", "--ids", "1"], "both a text and ids"),
+        (["generate", "MODEL", "--ids", "9" * 30], "token id 999"),
+        (["generate", "MODEL", "abc", "--seed", "9" * 30], "seed"),
+        (["convert", "MODEL", "/dev/null/x"], "cannot be written"),
+        (["demo", "--folder", "MODEL"], "another model"),
     ],
 )
 def test_a_mistake_is_told_in_two_lines_on_stderr_and_exits_2(headwater, model, arguments, told):

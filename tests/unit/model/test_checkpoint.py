@@ -12,9 +12,10 @@ from safetensors.torch import save_file
 
 from headwater.errors import InputError, ModelFileError
 from headwater.model import checkpoint
-from headwater.model.config import ModelConfig
+from headwater.model.config import ModelConfig, Unembedding
 from headwater.model.sources import load_weights, look
 from headwater.model.weights import Weights
+from headwater.settings import to_plain
 from strategies import random_weights
 
 CONFIG = ModelConfig(vocab=6, context=4, d_model=4, layers=0)
@@ -98,23 +99,58 @@ def test_an_existing_folder_is_not_overwritten_unless_asked(saved):
 
 
 def test_a_save_that_fails_leaves_nothing_behind(tmp_path):
-    class Broken:
-        config = CONFIG
-
-        def tensors(self):
-            raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        checkpoint.save(Broken(), tmp_path / "model")  # pyright: ignore[reportArgumentType]
+    code = f"""
+import resource, signal
+from pathlib import Path
+from headwater.errors import InputError
+from headwater.model import checkpoint
+from headwater.model.presets import named
+from headwater.model.weights import Weights
+from headwater.settings import to_plain
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # as on a full disk, writing on fails
+try:
+    checkpoint.save(Weights.draw(named("zero-layer"), seed=0), Path({str(tmp_path / "model")!r}))
+except InputError as error:
+    print(error)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "cannot be written" in result.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_overwriting_takes_nothing_along_that_is_not_a_model_s(saved, tmp_path):
+    weights = random_weights(CONFIG, 1, torch.float32)
+    (saved / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds 'notes\.txt' too"):
+        checkpoint.save(weights, saved, overwrite=True)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("file", "link"):
+        with pytest.raises(InputError, match="a file or a link"):
+            checkpoint.save(weights, tmp_path / name, overwrite=True)
+    with pytest.raises(InputError, match="cannot be written"):
+        checkpoint.save(weights, tmp_path / "file" / "model")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link", "model"]
+
+
+def test_a_file_that_claims_more_than_the_machine_has_is_refused_before_it_is_read(tmp_path):
+    config = ModelConfig(vocab=2**22, context=4, d_model=2**18, layers=0, unembedding=Unembedding(tied=True))
+    header = json.dumps({"embed.W_E": {"dtype": "F32", "shape": [2**22, 2**18], "data_offsets": [0, 2**42]}}).encode()
+    (tmp_path / "config.json").write_text(json.dumps({"format": checkpoint.FORMAT, "model": to_plain(config)}))
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + 2**42)  # sparse: a few bytes on disk
+    assert "4,398 GB of numbers" in refusal(tmp_path)
 
 
 SAVER = """
 import sys, torch
 from pathlib import Path
 from headwater.model import checkpoint
-from headwater.model.config import ModelConfig
+from headwater.model.config import ModelConfig, Unembedding
 from headwater.model.weights import Weights
+from headwater.settings import to_plain
 weights = [Weights.draw(ModelConfig(vocab=2000, context=4, d_model=64, layers=0), seed=seed) for seed in (0, 1)]
 print("ready", flush=True)
 turn = 0
