@@ -106,12 +106,17 @@ def configs(draw, *, layers=None, norm=None, mask=None):
 
 
 def random_weights(config, seed, dtype=torch.float64):
-    """Every number drawn, gains and biases too: ones and zeros hide mistakes."""
+    """Every number drawn, gains and biases too: ones and zeros hide mistakes.
+
+    Matrices are divided by √fan-in, so that scores stay within reach of a softmax: in the thousands it would turn
+    rounding into answers.
+    """
     generator = torch.Generator().manual_seed(seed)
-    tensors = {
-        name: torch.randn(shape, generator=generator, dtype=torch.float64) for name, shape in tensor_shapes(config).items()
-    }
-    return Weights.assemble(config, {name: tensor.to(dtype) for name, tensor in tensors.items()})
+    tensors = {}
+    for name, shape in tensor_shapes(config).items():
+        fan_in = shape[-2] if len(shape) > 1 and not name.endswith(("W_E", "W_pos")) else 1
+        tensors[name] = (torch.randn(shape, generator=generator, dtype=torch.float64) * fan_in**-0.5).to(dtype)
+    return Weights.assemble(config, tensors)
 
 
 def random_tokens(config, seed, batch=2, length=None):
