@@ -14,6 +14,7 @@ JOBS = {
     "headwater, recorded": "forward:headwater_recorded",
     "headwater, recorded, every site TransformerLens caches": "forward:headwater_recorded_like_peer",
     "TransformerLens, run_with_cache": "forward:transformer_lens_recorded",
+    "the weights' matrix products alone": "forward:products_alone",
 }
 
 
@@ -22,8 +23,9 @@ def table(rounds: int) -> tuple[list[list[str]], list[dict[str, object]]]:
     results = contest(JOBS, rounds)
     rows = [["", "seconds", "MB over the model"]]
     rows += [[name, f"{result.seconds:.2f}", f"{result.megabytes:,.0f}"] for name, result in results.items()]
-    peer = results["TransformerLens, run_with_cache"]
+    peer, floor = results["TransformerLens, run_with_cache"], results["the weights' matrix products alone"]
     goals = [
+        _goal("what no implementation can pass: run_with_cache over the products alone", peer, floor, "seconds", 0.0),
         _goal("unrecorded no slower than transformers with SDPA", results["transformers (SDPA)"], results["headwater"], "seconds", 1.0),
         _goal("recorded, times faster than run_with_cache", peer, results["headwater, recorded"], "seconds", 2.0),
         _goal("recorded, times smaller than run_with_cache", peer, results["headwater, recorded"], "megabytes", 2.0),
@@ -47,6 +49,27 @@ def _weights():
     from headwater.model.weights import Weights
 
     return Weights.draw(named("gpt2-small"), seed=0)
+
+
+def products_alone():
+    """The products with weights that every implementation must do: nothing of attention's own, no norm, no activation."""
+    weights, x = _weights(), torch.randn(LENGTH, 768)
+    wide = torch.randn(LENGTH, 3072)
+    square = [
+        w.transpose(0, 1).reshape(768, 768) for b in weights.blocks for w in (b.attention.W_Q, b.attention.W_K, b.attention.W_V)
+    ]
+
+    @torch.inference_mode()
+    def run():
+        for W in square:
+            x @ W
+        for block in weights.blocks:
+            x @ block.attention.W_O.reshape(768, 768)
+            x @ block.feed_forward.W_in
+            wide @ block.feed_forward.W_out
+        return x @ weights.W_U
+
+    return run
 
 
 def headwater():

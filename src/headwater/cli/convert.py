@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from headwater.cli.terminal import note, show_json, use_cores
+from headwater.cli.terminal import note, show_json, use_cores, working
 
 
 def convert(
@@ -35,7 +35,8 @@ def convert(
     from headwater.api import load
 
     use_cores()
-    load(model).save(folder, to=to, overwrite=overwrite)
+    with working(f"reading {model} and writing {folder}"):
+        load(model).save(folder, to=to, overwrite=overwrite)
     if json:
         show_json({"path": str(folder), "format": to})
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import note, show_json, use_cores
+from headwater.cli.terminal import note, show_json, use_cores, working
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def generate(  # noqa: PLR0913  (each is one choice a person makes on the comman
 
     use_cores()
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    loaded = load(model)
+    with working(f"reading {model}"):
+        loaded = load(model)
     prompt = _prompt(loaded, text, ids)
     drawn: list[int] = []
     pieces = _pieces(loaded, prompt, _collect(loaded.generate(prompt, sampling, most=most, past_end=past_end), drawn), stop)

@@ -4,7 +4,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -29,6 +30,13 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: 
         # As text and not as markup: a tensor or token may be called [bold].
         table.add_row(*map(Text, row))
     Console(highlight=False).print(table)
+
+
+@contextmanager
+def working(message: str) -> Generator[None]:
+    """A sign of life on stderr while something takes its time; nothing where nobody watches."""
+    with Console(stderr=True).status(message):
+        yield
 
 
 def note(message: str) -> None:

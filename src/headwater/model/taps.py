@@ -3,35 +3,35 @@
 A site is a named value on its way from tokens to logits, ``L2.pattern`` for one inside block 2. A tap sees each site that it
 wants, and no other, and hands back what the pass goes on with: the same value to record it, another one to intervene.
 
-==================== ========================================= ==============================================
-site                 shape                                     what it is
-==================== ========================================= ==============================================
-embed                batch pos d_model                         ``W_E`` of each token
-positions            pos d_model                               what positions add to the stream, if they do
-L0.in                batch pos d_model                         the stream that block 0 gets
-L0.norm_1.scale      batch pos                                 what the first norm multiplies by
-L0.attention_input   batch pos d_model                         what attention reads
-L0.queries           batch head dest d_head                    after rotary positions, where there are any
-L0.keys, L0.values   batch key_head source d_head
-L0.scores            batch head dest source                    scaled; −∞ where the mask forbids
-L0.pattern           batch head dest source                    softmax of the scores
-L0.mixed             batch head dest d_head                    values mixed by the pattern
-L0.head_writes       batch head dest d_model                   what each head adds, without ``b_O``
-L0.attention         batch pos d_model                         what attention writes: heads and ``b_O``
-L0.middle            batch pos d_model                         the stream after attention wrote
-L0.norm_2.scale      batch pos                                 what the second norm multiplies by
-L0.feed_forward_input batch pos d_model                        what the feed-forward layer reads
-L0.gate_input        batch pos d_mlp                           ``x W_gate + b_gate`` of a gated layer
-L0.hidden            batch pos d_mlp                           ``x W_in + b_in``
-L0.gates             batch pos d_mlp                           what ``hidden`` is multiplied by
-L0.neurons           batch pos d_mlp                           ``gates ∘ hidden``
-L0.feed_forward      batch pos d_model                         what the feed-forward layer writes
-L0.sum               batch pos d_model                         post-norm: the stream after that write, before its norm
-L0.out               batch pos d_model                         the stream that block 0 leaves
-final.scale          batch pos                                 what the last norm multiplies by
-final                batch pos d_model                         what the unembedding reads
-logits               batch pos vocab
-==================== ========================================= ==============================================
+===================== ========================================= ==============================================
+site                  shape                                     what it is
+===================== ========================================= ==============================================
+embed                 batch pos d_model                         ``W_E`` of each token
+positions             pos d_model                               what positions add to the stream, if they do
+L0.in                 batch pos d_model                         the stream that block 0 gets
+L0.norm_1.scale       batch pos                                 what the first norm multiplies by
+L0.attention_input    batch pos d_model                         what attention reads
+L0.queries            batch head dest d_head                    after rotary positions, where there are any
+L0.keys, L0.values    batch key_head source d_head
+L0.scores             batch head dest source                    scaled; −∞ where the mask forbids
+L0.pattern            batch head dest source                    softmax of the scores
+L0.mixed              batch head dest d_head                    values mixed by the pattern
+L0.head_writes        batch head dest d_model                   what each head adds, without ``b_O``
+L0.attention          batch pos d_model                         what attention writes: heads and ``b_O``
+L0.middle             batch pos d_model                         the stream after attention wrote
+L0.norm_2.scale       batch pos                                 what the second norm multiplies by
+L0.feed_forward_input batch pos d_model                         what the feed-forward layer reads
+L0.gate_input         batch pos d_mlp                           ``x W_gate + b_gate`` of a gated layer
+L0.hidden             batch pos d_mlp                           ``x W_in + b_in``
+L0.gates              batch pos d_mlp                           what ``hidden`` is multiplied by
+L0.neurons            batch pos d_mlp                           ``gates ∘ hidden``
+L0.feed_forward       batch pos d_model                         what the feed-forward layer writes
+L0.sum                batch pos d_model                         post-norm: the stream after that write, before its norm
+L0.out                batch pos d_model                         the stream that block 0 leaves
+final.scale           batch pos                                 what the last norm multiplies by
+final                 batch pos d_model                         what the unembedding reads
+logits                batch pos vocab
+===================== ========================================= ==============================================
 
 The documents' steps are names of the same sites: in post-norm blocks ``t1 … t5, h`` of equations 10.32 to 10.37, in other
 blocks the same letters in the order in which a pre-norm block computes them.
