@@ -28,7 +28,6 @@ from headwater.model.export import export_transformer_lens, to_transformer_lens
 from headwater.model.forward import forward
 from headwater.model.record import record
 from headwater.model.sources import load_weights, look
-from headwater.model.weights import Weights
 from peers.precision import doubled, furthest, randomise
 from strategies import random_tokens, random_weights
 
@@ -137,8 +136,7 @@ EXPORTED = {
 
 @pytest.mark.parametrize("case", EXPORTED)
 def test_an_exported_state_dict_loads_in_hooked_transformer(lens, tmp_path, case):
-    drawn = random_weights(EXPORTED[case], seed=0)
-    weights = Weights.assemble(drawn.config, {name: tensor / 3 for name, tensor in drawn.tensors().items()})
+    weights = random_weights(EXPORTED[case], seed=0)
     config, tensors = to_transformer_lens(weights)
     with doubled():
         model = lens.HookedTransformer(lens.HookedTransformerConfig(**config))
