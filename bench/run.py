@@ -36,7 +36,7 @@ def _judged(goal: dict[str, object]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each job; the best one counts")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of each job; the best one counts")
     rounds = parser.parse_args().rounds
     versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
     lines = [

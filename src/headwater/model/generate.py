@@ -43,18 +43,22 @@ class Sampling:
         tensor([0., 1., 0.], dtype=torch.float64)
         """
         logits = logits.double()
-        order = logits.argsort(descending=True, stable=True)
         if self.temperature == 0:
-            return torch.zeros_like(logits).index_fill(0, order[:1], 1.0)
+            return torch.zeros_like(logits).index_fill(0, logits.argmax()[None], 1.0)
         # The largest is taken out first, so that no temperature, however low, divides it to infinity.
-        ranked = ((logits - logits.max())[order] / self.temperature).softmax(dim=0)
+        probabilities = ((logits - logits.max()) / self.temperature).softmax(dim=0)
+        return probabilities if self.top_k is None and self.top_p is None else self._likeliest(probabilities)
+
+    def _likeliest(self, probabilities: Float[Tensor, " vocab"]) -> Float[Tensor, " vocab"]:
+        """The tokens that ``top_k`` and ``top_p`` keep, their probabilities made to add up to one again."""
+        ranked, order = probabilities.sort(descending=True, stable=True)
         if self.top_k is not None:
             ranked[self.top_k :] = 0
         if self.top_p is not None:
             # A token stays while the ones before it have not reached p yet; the likeliest always stays.
             before = ranked.cumsum(dim=0) - ranked
             ranked[before >= self.top_p * ranked.sum()] = 0
-        return torch.zeros_like(logits).index_put((order,), ranked / ranked.sum())
+        return torch.zeros_like(probabilities).index_put((order,), ranked / ranked.sum())
 
 
 class KeyValueCache(Tap):
