@@ -25,12 +25,14 @@ GPT2 = ModelConfig(
     feed_forward=FeedForward(d_mlp=5, activation="gelu-tanh"), norm=PreNorm(), positions=LearnedPositions(),
     unembedding=Unembedding(tied=True),
 )  # fmt: skip
+# Several heads, key heads and turning entries, none of them equal in number: what is mixed up must show.
 NEOX = replace(
-    GPT2, attention=replace(GPT2.attention, heads=1, d_head=6), positions=RotaryPositions(dims=4), unembedding=Unembedding()
-)
+    GPT2, d_model=12, attention=replace(GPT2.attention, heads=3, d_head=4), positions=RotaryPositions(dims=2),
+    unembedding=Unembedding(),
+)  # fmt: skip
 LLAMA = replace(
-    NEOX, attention=Attention(heads=2, d_head=4, group_size=2), feed_forward=GatedFeedForward(d_mlp=5),
-    norm=PreNorm(norm=RMSNorm()),
+    NEOX, attention=Attention(heads=4, d_head=6, group_size=2), feed_forward=GatedFeedForward(d_mlp=5),
+    norm=PreNorm(norm=RMSNorm()), positions=RotaryPositions(dims=6),
 )  # fmt: skip
 QWEN2 = replace(LLAMA, attention=replace(LLAMA.attention, input_bias=True))
 CONFIGS = {"gpt2": GPT2, "neox": NEOX, "llama": LLAMA, "mistral": LLAMA, "qwen2": QWEN2}

@@ -196,3 +196,11 @@ def test_weights_that_share_memory_or_are_trained_are_saved_as_they_are(tmp_path
     weights = Weights.assemble(CONFIG, {"embed.W_E": buffer[0], "unembed.W_U": buffer[1].T.requires_grad_()})
     checkpoint.save(weights, tmp_path / "model")
     assert load_weights(look(tmp_path / "model")) == weights
+
+
+def test_the_least_bit_of_one_weight_is_found(saved):
+    path = saved / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-4] ^= 1
+    path.write_bytes(content)
+    assert "bits have changed" in refusal(saved)

@@ -127,7 +127,7 @@ REFUSED = {
     "attention.scaled=False": replace(ROTARY, attention=replace(ROTARY.attention, scaled=False)),
     "attention.group_size=2": replace(BASE, attention=Attention(heads=2, d_head=3, group_size=2)),
     "heads × d_head=8": replace(BASE, attention=Attention(heads=2, d_head=4)),
-    "d_model modulo heads=2": replace(GATED, attention=Attention(heads=4, d_head=4)),
+    "d_model modulo heads=2": replace(GATED, attention=Attention(heads=5, d_head=6)),
     "unembed.b_U is not zero": replace(BASE, unembedding=Unembedding(bias=True)),
 }
 

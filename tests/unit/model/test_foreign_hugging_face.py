@@ -172,8 +172,8 @@ def test_old_and_new_spellings_of_neox_mean_the_same(tmp_path):
     for name in ("new", "old"):
         made.hugging_face(tmp_path / name, "neox")
         made.drop_fields(tmp_path / name, "rope_scaling", "rotary_emb_base", "rotary_pct")
-    made.change_config(tmp_path / "new", rope_parameters={"rope_theta": 500.0, "partial_rotary_factor": 0.4})
-    made.change_config(tmp_path / "old", rotary_emb_base=500, rope_theta=500, rotary_pct=0.4, partial_rotary_factor=0.4)
+    made.change_config(tmp_path / "new", rope_parameters={"rope_theta": 500.0, "partial_rotary_factor": 0.5})
+    made.change_config(tmp_path / "old", rotary_emb_base=500, rope_theta=500, rotary_pct=0.5, partial_rotary_factor=0.5)
     config = look(tmp_path / "new").config
     assert config == look(tmp_path / "old").config
     assert (config.positions.base, config.positions.dims) == (500.0, 2)
