@@ -44,6 +44,9 @@ def test_where_each_head_lies_in_the_files(tmp_path):
                     assert stored["gpt_neox.layers.1.attention.dense.weight"][:, place].equal(block.W_O[head, entry])
                 else:
                     assert stored["model.layers.1.self_attn.q_proj.weight"][place].equal(block.W_Q[head, :, entry])
+                    if head < weights.config.attention.key_heads:
+                        assert stored["model.layers.1.self_attn.k_proj.weight"][place].equal(block.W_K[head, :, entry])
+                        assert stored["model.layers.1.self_attn.v_proj.weight"][place].equal(block.W_V[head, :, entry])
                     assert stored["model.layers.1.self_attn.o_proj.weight"][:, place].equal(block.W_O[head, entry])
 
 
@@ -98,3 +101,7 @@ def test_the_original_context_is_the_context_when_left_out(tmp_path):
     table = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
     made.change_config(tmp_path / "m", rope_scaling=table)
     assert look(tmp_path / "m").config.positions.stretch.original_context == made.LLAMA.context
+
+
+def test_without_a_window_a_mistral_takes_all_its_positions():
+    assert hugging_face.FAMILIES["MistralForCausalLM"].read_config(Fields({"sliding_window": None})).context == 131_072
