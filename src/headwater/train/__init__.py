@@ -1,1 +1,1 @@
-"""From a corpus to weights: recipes, the loop, baselines, studies."""
+"""Corpus to weights: recipes, the loop, baselines and what they are compared by."""
