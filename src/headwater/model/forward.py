@@ -46,9 +46,14 @@ def final_stream(weights: Weights, tokens: Tokens, tap: Tap = NOBODY, *, start: 
 
 def unembed(weights: Weights, x: Stream, tap: Tap = NOBODY) -> Logits:
     """The last norm of a pre-norm model, then ``x W_U + b_U``."""
+    return show(tap, "logits", affine(last_norm(weights, x, tap), weights.W_U, weights.b_U))
+
+
+def last_norm(weights: Weights, x: Stream, tap: Tap = NOBODY) -> Stream:
+    """What the unembedding reads: the stream, in a pre-norm model normalised once more."""
     if isinstance(weights.config.norm, PreNorm):
         x = normalise(weights.config.norm.norm, weights.norm_final, x, Look(tap), "final.scale")
-    return show(tap, "logits", affine(show(tap, "final", x), weights.W_U, weights.b_U))
+    return show(tap, "final", x)
 
 
 def run_block(weights: Weights, layer: int, x: Stream, placed: Placed, tap: Tap) -> Stream:
