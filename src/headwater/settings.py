@@ -1,8 +1,8 @@
 """Frozen dataclasses to plain JSON or TOML data and back, strictly.
 
 Alternatives are union types of dataclasses: in a file they are told apart by ``kind``, the class' name in kebab case
-(``{"kind": "pre-norm", …}``), and one without settings may be written as that name alone (``"no-norm"``). Unknown keys
-are refused with a suggestion, and nothing is converted but whole numbers to floats.
+(``{"kind": "pre-norm", …}``), and one without settings may be written as that name alone (``"no-norm"``). A ``tuple[X, ...]``
+is a list there. Unknown keys are refused with a suggestion, and nothing is converted but whole numbers to floats.
 """
 
 import dataclasses
@@ -59,15 +59,21 @@ def setting(kind: type[Value]) -> type[Value]:
 def _conform(value: Any) -> None:
     """Refuse a field that is not what its annotation says; whole numbers become floats where these are asked for."""
     for name, hint in _hints(value.__class__).items():
-        given, members = getattr(value, name), _alternatives(hint)
-        if given is None and members != (hint,):
-            continue
-        if all(dataclasses.is_dataclass(member) for member in members):
-            if not isinstance(given, members):
-                kinds = [member.__name__ for member in members]
-                raise ConfigError(f"{name} is {given!r:.80}", f"a value of {' or '.join(kinds)}", f"change {name}")
-        else:
-            object.__setattr__(value, name, _read(hint, given, name))
+        object.__setattr__(value, name, _conformed(hint, getattr(value, name), name))
+
+
+def _conformed(hint: Any, given: Any, name: str) -> Any:
+    members = _alternatives(hint)
+    if given is None and members != (hint,):
+        return None
+    if typing.get_origin(members[0]) is tuple:
+        return tuple(_conformed(inner, each, place) for inner, each, place in _listed(members[0], given, name))
+    if all(dataclasses.is_dataclass(member) for member in members):
+        if not isinstance(given, members):
+            kinds = [member.__name__ for member in members]
+            raise ConfigError(f"{name} is {given!r:.80}", f"a value of {' or '.join(kinds)}", f"change {name}")
+        return given
+    return _read(hint, given, name)
 
 
 @functools.cache
@@ -85,9 +91,16 @@ def to_plain(value: Any) -> Any:
     there: Plain = {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
     for name, inner in there.items():
         if inner is not None:
-            told = {"kind": kind_of(inner.__class__)} if len(_alternatives(hints[name])) > 1 else {}
-            plain[name] = {**told, **to_plain(inner)} if told else to_plain(inner)
+            plain[name] = _plain(hints[name], inner)
     return plain
+
+
+def _plain(hint: Any, value: Any) -> Any:
+    first, *others = _alternatives(hint)
+    if typing.get_origin(first) is tuple:
+        return [_plain(inner, each) for inner, each, _ in _listed(first, value, "")]
+    told = {"kind": kind_of(value.__class__)} if others else {}
+    return {**told, **to_plain(value)} if told else to_plain(value)
 
 
 def from_plain(kind: type[Value], plain: Any, where: str = "") -> Value:
@@ -126,6 +139,8 @@ def _read(hint: Any, plain: Any, where: str) -> Any:
     if len(members) > 1:
         return _read_alternative(members, plain, where)
     (hint,) = members or (hint,)
+    if typing.get_origin(hint) is tuple:
+        return tuple(_read(inner, each, place) for inner, each, place in _listed(hint, plain, where))
     if dataclasses.is_dataclass(hint):
         return from_plain(typing.cast(type[Any], hint), plain, where)
     if typing.get_origin(hint) is typing.Literal:
@@ -134,6 +149,16 @@ def _read(hint: Any, plain: Any, where: str) -> Any:
             raise ConfigError(f"{where} is {plain!r:.80}", f"one of {', '.join(names)}", did_you_mean(str(plain), names))
         return plain
     return _read_scalar(hint, plain, where)
+
+
+def _listed(hint: Any, given: Any, where: str) -> list[tuple[Any, Any, str]]:
+    """For each member of a list that ``tuple[X, ...]`` asks for: ``X``, the member and its place."""
+    inner, dots = typing.get_args(hint)
+    assert dots is ..., "settings hold lists of any length only"
+    if not isinstance(given, list | tuple):
+        raise ConfigError(f"{where} is {given!r:.80}", "a list", f"write {where} = […]")
+    members = typing.cast(list[Any], given)
+    return [(inner, each, f"{where}[{number}]") for number, each in enumerate(members)]
 
 
 def _read_alternative(members: tuple[Any, ...], plain: Any, where: str) -> Any:

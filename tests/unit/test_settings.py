@@ -1,13 +1,23 @@
 import dataclasses
+import json
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from headwater.errors import ConfigError
-from headwater.model.config import ModelConfig, PreNorm, RMSNorm
+from headwater.model.config import ModelConfig, NoNorm, PreNorm, RMSNorm
 from headwater.model.presets import NAMED
-from headwater.settings import from_plain, to_plain
+from headwater.settings import from_plain, setting, to_plain
 from strategies import configs
+
+
+@setting
+class Shelf:
+    names: tuple[str, ...]
+    norms: tuple[NoNorm | PreNorm, ...] = ()
+    numbers: tuple[float, ...] | None = None
+
 
 ONE_LAYER = {"vocab": 5, "context": 4, "d_model": 4, "layers": 1, "attention": {"heads": 2, "d_head": 2}}
 
@@ -44,6 +54,42 @@ def test_a_wrong_setting_is_refused_with_its_place_and_advice(change, told):
     with pytest.raises(ConfigError) as caught:
         from_plain(ModelConfig, {**ONE_LAYER, **change})
     assert told in str(caught.value)
+
+
+@given(st.lists(st.text()), st.lists(st.sampled_from([NoNorm(), PreNorm(), PreNorm(norm=RMSNorm())])))
+def test_lists_survive_plain_data(names, norms):
+    shelf = Shelf(names=tuple(names), norms=tuple(norms))
+    plain = json.loads(json.dumps(to_plain(shelf)))
+    assert plain["names"] == names
+    assert from_plain(Shelf, plain) == shelf
+
+
+def test_a_list_becomes_a_tuple_so_that_a_setting_can_be_hashed():
+    shelf = Shelf(names=["a"], numbers=[1, 2.5])
+    assert (shelf.names, shelf.numbers) == (("a",), (1.0, 2.5))
+    assert isinstance(hash(shelf), int)
+    assert to_plain(shelf) == {"names": ["a"], "norms": [], "numbers": [1.0, 2.5]}
+
+
+@pytest.mark.parametrize(
+    ("plain", "told"),
+    [
+        ({"names": "abc"}, "names is 'abc'\na list"),
+        ({"names": [1]}, "names[0] is 1"),
+        ({"names": ["a", ["b"]]}, "names[1] is ['b']"),
+        ({"names": [], "norms": ["no-norm", "pre-nrm"]}, "norms[1] has kind 'pre-nrm'"),
+        ({"names": [], "numbers": [float("inf")]}, "numbers[0] is inf"),
+    ],
+)
+def test_a_wrong_member_of_a_list_is_refused_with_its_place(plain, told):
+    with pytest.raises(ConfigError) as caught:
+        from_plain(Shelf, plain)
+    assert told in str(caught.value)
+
+
+def test_a_wrong_member_is_refused_when_a_value_is_made():
+    with pytest.raises(ConfigError, match=r"norms\[0\] is 'no-norm'"):
+        Shelf(names=(), norms=("no-norm",))
 
 
 def test_configurations_with_a_name_say_what_they_are():
