@@ -221,7 +221,7 @@ def circle(vocab: int, beta: float) -> Circle:
     points = torch.stack([angles.cos(), angles.sin()], dim=1)
     W_E, W_U = points.roll(-1, dims=0), beta * points.T
     P = torch.eye(vocab, dtype=torch.float64).roll(1, dims=1)
-    distance = float((P - (W_E @ W_U).softmax(dim=-1)).norm())
+    distance = _length(P - (W_E @ W_U).softmax(dim=-1))
     return Circle(vocab=vocab, beta=beta, d_model=2, rank=_rank(_singular(P), 0.5), distance=distance)
 
 
@@ -263,13 +263,13 @@ class _Target:
             P=P,
             common=common,
             log_S=log_S,
-            offset=float((P - S)[common].norm()),
+            offset=_length((P - S)[common]),
             tails=tails(_singular(log_S[common])),
             singular=_singular(P[common]),
         )
 
     def distance(self, logits: Float[Tensor, "vocab vocab"]) -> float:
-        return float((self.P - logits.softmax(dim=-1))[self.common].norm())
+        return _length((self.P - logits.softmax(dim=-1))[self.common])
 
 
 def _width(ids: NDArray[Any], pairs: Pairs, target: _Target, d_model: int, plan: Plan) -> Width:
@@ -296,7 +296,7 @@ def _truncate(target: _Target, d_model: int) -> Weights:
     """
     directions = cast(Tensor, torch.linalg.svd(target.log_S[target.common]).Vh)[:d_model]
     along = target.log_S @ directions.T
-    share = along.norm(dim=0).clamp(min=1e-6).sqrt()
+    share = along.square().sum(dim=0).pow(0.25).clamp(min=1e-3)
     tensors = {"embed.W_E": along / share, "unembed.W_U": share[:, None] * directions}
     return Weights.assemble(zero_layer(target.P.shape[0], d_model), tensors)
 
@@ -320,3 +320,8 @@ def _rank(singular: Float[Tensor, " any"], epsilon: float) -> int:
 
 def _singular(table: Float[Tensor, "first second"]) -> Float[Tensor, " any"]:
     return cast(Tensor, torch.linalg.svdvals(table))
+
+
+def _length(table: Float[Tensor, "first second"]) -> float:
+    """The Frobenius norm."""
+    return float(table.square().sum().sqrt())
