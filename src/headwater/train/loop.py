@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import get_total_norm
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from headwater.errors import HeadwaterError
 from headwater.train.plan import Plan
@@ -25,7 +25,7 @@ class Step:
     learning_rate: float
 
 
-class Diverged(HeadwaterError):
+class DivergedError(HeadwaterError):
     """The loss or its gradient is no number any more."""
 
 
@@ -41,7 +41,7 @@ def train_steps(
     >>> from headwater.model.weights import Weights
     >>> from headwater.train.module import TransformerModule
     >>> module = TransformerModule(Weights.draw(named("zero-layer"), seed=0))
-    >>> plan = Plan(steps=20, batch=1, learning_rate=1e-2, warmup=0)
+    >>> plan = Plan(steps=30, batch=1, learning_rate=0.1, warmup=0)
     >>> losses = [step.loss for step in train_steps(module, lambda step: torch.tensor([[1, 2, 3, 1]]), plan)]
     >>> round(losses[0]), losses[-1] < 0.1
     (8, True)
@@ -71,7 +71,7 @@ class Trainer:
         loss = self._gradients(self.world.share(windows).to(self._device))
         norm = self._clip()
         if not math.isfinite(loss) or not math.isfinite(norm):
-            raise Diverged(
+            raise DivergedError(
                 f"update {step + 1:,} has a loss of {loss} and a gradient of length {norm}",
                 "finite numbers",
                 "set a smaller training.learning_rate or a longer training.warmup",
@@ -86,13 +86,13 @@ class Trainer:
     def _gradients(self, windows: Tensor) -> float:
         """Gradients of the mean loss over the whole batch, and that loss."""
         pieces = windows.chunk(self.plan.pieces)
-        total = torch.zeros((), device=self._device)
+        losses: list[Tensor] = []
         for number, piece in enumerate(pieces):
             with self.world.accumulating(self._wrapped, last=number == len(pieces) - 1):
                 loss = self._loss(piece) * (len(piece) / len(windows))
                 loss.backward()
-            total += loss.detach()
-        return self.world.mean(total)
+            losses.append(loss.detach())
+        return self.world.mean(torch.stack(losses).sum())
 
     def _loss(self, windows: Tensor) -> Tensor:
         if self.plan.precision == "float32":
@@ -107,11 +107,12 @@ class Trainer:
 
     def _clip(self) -> float:
         """Shorten the gradient to the plan's longest; its length before that."""
-        gradients = [tensor.grad for tensor in self._named.values() if tensor.grad is not None]
-        length = float(whole(get_total_norm(gradients, foreach=True)))
-        if length > self.plan.clip:
-            torch._foreach_mul_(gradients, self.plan.clip / length)
-        return length
+        length = get_total_norm([tensor.grad for tensor in self._named.values() if tensor.grad is not None], foreach=True)
+        known = float(whole(length))
+        # torch's own clipping would also read and write gradients that are short enough.
+        if known > self.plan.clip:
+            clip_grads_with_norm_(self._named.values(), self.plan.clip, length, foreach=True)
+        return known
 
     def state(self) -> dict[str, Tensor]:
         """The optimiser's moments, each in one piece; the same whatever the number of processes. All processes must ask."""

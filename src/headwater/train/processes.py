@@ -43,6 +43,9 @@ class World:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
+        for parameter in module.parameters():
+            # FSDP takes rows of memory as they come.
+            parameter.data = parameter.data.contiguous()
         return cast(nn.Module, fully_shard(module, mesh=init_device_mesh(device.type, (self.size,))))
 
     @contextmanager

@@ -1,0 +1,287 @@
+"""``run_recipe``: a recipe carried out in a folder, so that it can be killed at any moment and taken up again.
+
+Taking up gives the same weights, bit for bit, as never having stopped: the order of the text is a function of the seed and the
+update's number, and a checkpoint holds everything else that an update depends on.
+"""
+
+import errno
+import math
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from headwater.errors import HeadwaterError, InputError
+from headwater.files.atomic import write_file
+from headwater.text.corpus import Corpus
+from headwater.train.batches import Batches
+from headwater.train.folder import Checkpoint, RunFolder
+from headwater.train.loop import DivergedError, Step, Trainer
+from headwater.train.processes import Sharing, World, join_world
+from headwater.train.recipe import Recipe, read_recipe, write_recipe
+from headwater.train.subject import Subject, subject_of
+from headwater.train.words import prepare_corpus
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a training stands: after each update."""
+
+    step: Step
+    steps: int
+    tokens_per_second: float
+    held_out: float | None
+    """Mean nats on held-out text, when it was last looked at."""
+    bits_per_byte: float | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: after which update, and by which signal if it was asked to stop."""
+
+    step: int
+    signal: int | None
+    held_out: float | None = None
+    bits_per_byte: float | None = None
+
+
+Report = Callable[[Progress], None]
+Reading = Callable[[int, int | None], None]
+"""Called with the bytes of text read so far, and how many there are where that is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ways:
+    """How a recipe is carried out; nothing here changes what is calculated but for rounding."""
+
+    resume: bool = False
+    device: str = "cpu"
+    sharing: Sharing = "copies"
+    report: Report = field(default=lambda progress: None)
+    reading: Reading = field(default=lambda done, total: None)
+
+
+def run_recipe(recipe: Recipe, path: str | Path, ways: Ways = Ways()) -> Outcome:  # noqa: B008  (a frozen value)
+    """Train by a recipe, in a folder of its own; with ``ways.resume`` go on where it stopped."""
+    folder, device = RunFolder(Path(path)), _device(ways.device)
+    with join_world(device, ways.sharing) as world, _stoppable() as asked, _safe(folder):
+        if not world.is_first:
+            world.wait()
+            return _Run(recipe, folder, world, ways, asked).go()
+        with folder.locked():
+            _claim(folder, recipe, resume=ways.resume)
+            prepare_corpus(recipe, folder.corpus, ways.reading)
+            world.wait()
+            return _Run(recipe, folder, world, ways, asked).go()
+
+
+class _Run:
+    """One process' part in a run."""
+
+    def __init__(self, recipe: Recipe, folder: RunFolder, world: World, ways: Ways, asked: list[int]) -> None:
+        self.recipe, self.folder, self.world, self.ways, self.asked = recipe, folder, world, ways, asked
+        self.corpus = prepare_corpus(recipe, folder.corpus)
+        self.subject: Subject = subject_of(recipe, self.corpus.tokenizer)
+        self.batches = Batches(
+            ids=self.corpus.train,
+            vocab=recipe.model.vocab,
+            context=recipe.model.context,
+            batch=recipe.training.batch,
+            seed=recipe.training.seed,
+            repeats=recipe.text.repeats,
+        )
+        self.held_out = _HeldOut(self.corpus, recipe)
+        module: nn.Module = self.subject.draw().to(_device(ways.device))
+        self.trainer = Trainer(module, recipe.training, world)
+        self.latest: dict[str, float] = {}
+        self.saved = -1
+
+    def go(self) -> Outcome:
+        """All updates that are still to be made."""
+        first, steps = self._restore(), self.recipe.training.steps
+        before, begin = self._seconds(), time.perf_counter()
+        snapshots = set(self.recipe.keeping.snapshots(steps))
+        if first == 0 and 0 in snapshots:
+            self._snapshot(0)
+        tokens = self.recipe.training.batch * self.recipe.model.context
+        for number in range(first, steps):
+            step = self.trainer.update(number, self.batches(number))
+            seconds = time.perf_counter() - begin
+            self._evaluate(step)
+            rate = tokens * (step.number - first) / seconds
+            self.ways.report(Progress(step, steps, rate, self.latest.get("held_out"), self.latest.get("bits_per_byte")))
+            self._log(step, before + seconds)
+            if step.number in snapshots:
+                self._snapshot(step.number)
+            stop = self.world.any(bool(self.asked))
+            if stop or step.number % self.recipe.keeping.checkpoint_every == 0 or step.number == steps:
+                self._checkpoint(step.number)
+            if stop and step.number < steps:
+                return Outcome(step.number, self.asked[0] if self.asked else signal.SIGTERM)
+        self._finish()
+        return Outcome(steps, None, self.latest.get("held_out"), self.latest.get("bits_per_byte"))
+
+    def _restore(self) -> int:
+        checkpoint = self.folder.last_checkpoint()
+        step = 0 if checkpoint is None else checkpoint.step
+        if checkpoint is not None:
+            kinds = _split(checkpoint.tensors)
+            self.trainer.restore(kinds["parameter"], kinds, step)
+            torch.set_rng_state(kinds["random"]["torch"])
+        if self.world.is_first:
+            self.folder.rewind_log(step)
+            for line in self.folder.read_log():
+                self.latest |= {key: line[key] for key in ("held_out", "bits_per_byte") if key in line}
+        return step
+
+    def _seconds(self) -> float:
+        lines = self.folder.read_log() if self.world.is_first else []
+        return lines[-1]["seconds"] if lines else 0.0
+
+    def _evaluate(self, step: Step) -> None:
+        if step.number % self.recipe.keeping.evaluate_every == 0 or step.number == self.recipe.training.steps:
+            self.latest = self.held_out.look(self.trainer)
+
+    def _log(self, step: Step, seconds: float) -> None:
+        keeping = self.recipe.keeping
+        looked = step.number % keeping.evaluate_every == 0 or step.number == self.recipe.training.steps
+        if self.world.is_first and (looked or step.number % keeping.log_every == 0 or step.number == 1):
+            line: dict[str, Any] = {
+                "step": step.number,
+                "loss": round(step.loss, 6),
+                "gradient_norm": float(f"{step.gradient_norm:.4g}"),
+                "learning_rate": float(f"{step.learning_rate:.6g}"),
+                "seconds": round(seconds, 2),
+            }
+            self.folder.write_log(line | (self.latest if looked else {}))
+
+    def _snapshot(self, step: int) -> None:
+        tensors = self.trainer.tensors()
+        if self.world.is_first:
+            self.subject.save(tensors, self.folder.snapshot(step))
+
+    def _checkpoint(self, step: int) -> None:
+        tensors = {f"parameter.{name}": tensor for name, tensor in self.trainer.tensors().items()}
+        tensors |= self.trainer.state() | {"random.torch": torch.get_rng_state()}
+        if self.world.is_first:
+            self.folder.save_checkpoint(Checkpoint(step, tensors))
+
+    def _finish(self) -> None:
+        tensors = self.trainer.tensors()
+        if self.world.is_first:
+            self.subject.save(tensors, self.folder.model)
+        self.world.wait()
+
+
+class _HeldOut:
+    """The part of the held-out text that a run is measured by, the same every time."""
+
+    def __init__(self, corpus: Corpus, recipe: Recipe) -> None:
+        context, batch = recipe.model.context, recipe.training.batch
+        count = min(recipe.keeping.evaluation_tokens, len(corpus.held_out) - 1) // context
+        # Whole batches where there is a choice, so that any number of processes can share them.
+        count = count // batch * batch
+        self.batch = batch
+        starts = np.linspace(0, max(0, len(corpus.held_out) - 1 - context), count).astype(int) if count else []
+        windows = [corpus.held_out[start : start + context + 1].astype(np.int64) for start in starts]
+        self.windows = torch.from_numpy(np.stack(windows)) if windows else torch.empty((0, context + 1), dtype=torch.long)
+        sizes = np.array([len(corpus.tokenizer.token_bytes(token)) for token in range(corpus.tokenizer.size)])
+        self.bytes_per_token = float(sizes[self.windows[:, 1:].numpy()].mean()) if windows else 0.0
+
+    def look(self, trainer: Trainer) -> dict[str, float]:
+        """Mean nats for each token, and bits for each byte; nothing where too little text is held out."""
+        if not len(self.windows):
+            return {}
+        losses = [trainer.loss(some) for some in self.windows.split(self.batch)]
+        mean = math.fsum(losses) / len(losses)
+        return {"held_out": round(mean, 6), "bits_per_byte": round(mean / math.log(2) / self.bytes_per_token, 6)}
+
+
+def _split(tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """Parameters and the random state in groups of their own; the optimiser's moments under their full names."""
+    groups: dict[str, Any] = {"parameter": {}, "random": {}}
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition(".")
+        if kind in ("parameter", "random"):
+            groups[kind][rest] = tensor
+        else:
+            groups[name] = tensor
+    return groups
+
+
+def _claim(folder: RunFolder, recipe: Recipe, *, resume: bool) -> None:
+    """Make the folder this recipe's own; one that holds another run, or this one without ``resume``, is left alone."""
+    if not folder.recipe.exists():
+        write_file(folder.recipe, write_recipe(recipe))
+        return
+    if not resume:
+        steps = folder.checkpoint_steps()
+        given = f"{folder.path} holds a run" + (f" of {steps[-1]:,} updates" if steps else "")
+        raise InputError(given, "a new folder, or leave to go on", "add --resume, or give another --out")
+    if read_recipe(folder.recipe) != recipe:
+        raise InputError(
+            f"{folder.path} was begun with other settings",
+            "the same recipe",
+            f"compare it with {folder.recipe}, or give another --out",
+        )
+
+
+def _device(name: str) -> torch.device:
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available.get(name):
+        here = ", ".join(kind for kind, there in available.items() if there)
+        raise InputError(f"the device {name!r:.40}", f"one that is here: {here}", "change --device")
+    return torch.device(name)
+
+
+@contextmanager
+def _stoppable() -> Generator[list[int]]:
+    """Ctrl-C and SIGTERM are noted down, for the loop to stop after the update it is in; a second Ctrl-C interrupts at once."""
+    asked: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        if number == signal.SIGINT and number in asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    try:
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:
+        # Only the main thread may handle signals; elsewhere whoever started us does.
+        yield asked
+        return
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _safe(folder: RunFolder) -> Generator[None]:
+    """Tell what is left when a run breaks off."""
+    try:
+        yield
+    except DivergedError as error:
+        raise DivergedError(error.given, error.needed, f"{error.do}; {_left(folder)}") from None
+    except (OSError, HeadwaterError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
+        do = "free some room" if cause.errno in (errno.ENOSPC, errno.EDQUOT) else "check path and rights"
+        given = f"{folder.path} cannot be written ({cause.strerror or cause})"
+        raise InputError(given, "a folder with room and rights", f"{do}; {_left(folder)}") from cause
+
+
+def _left(folder: RunFolder) -> str:
+    steps = folder.checkpoint_steps()
+    if not steps:
+        return "there is no checkpoint yet"
+    return f"the last good checkpoint is that of update {steps[-1]:,}: go on from it with --resume"

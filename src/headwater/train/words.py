@@ -1,0 +1,47 @@
+"""A recipe's text, cut into tokens and written down as a corpus."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from headwater.errors import ConfigError
+from headwater.text.corpus import Corpus, build_corpus, open_corpus
+from headwater.text.sources import Built, Planted
+from headwater.text.tokenizer import Tokenizer, byte_tokenizer
+from headwater.text.training import character_tokenizer, train_bpe, word_tokenizer
+from headwater.train.recipe import Reading, Recipe
+
+
+def prepare_corpus(
+    recipe: Recipe, folder: Path, progress: Callable[[int, int | None], None] = lambda done, total: None
+) -> Corpus:
+    """The recipe's corpus: the one that is there, or a new one in ``folder``."""
+    source = recipe.text.source
+    if isinstance(source, Built):
+        corpus = open_corpus(Path(source.folder), verify=True)
+    elif folder.exists():
+        corpus = open_corpus(folder, verify=True)
+    else:
+        corpus = build_corpus(source, _tokenizer(recipe), folder, held_out=recipe.text.held_out, progress=progress)
+    if corpus.tokenizer.size > recipe.model.vocab:
+        raise ConfigError(
+            f"model.vocab is {recipe.model.vocab:,}", f"the tokenizer's {corpus.tokenizer.size:,} or more", "change model.vocab"
+        )
+    return corpus
+
+
+def _tokenizer(recipe: Recipe) -> Tokenizer:
+    source = recipe.text.source
+    if isinstance(source, Planted):
+        return source.language.tokenizer()
+    match recipe.text.tokenizer:
+        case "bytes":
+            return byte_tokenizer()
+        case "bpe":
+            return train_bpe(_texts(recipe.text), recipe.model.vocab)
+        case "words":
+            return word_tokenizer(word for text in _texts(recipe.text) for word in text.split(" "))
+        case "characters":
+            return character_tokenizer(letter for text in _texts(recipe.text) for letter in text)
+
+
+def _texts(reading: Reading) -> Iterator[str]: ...

@@ -1,0 +1,82 @@
+"""Two real processes train one model: the same losses as one, and checkpoints that go from one world to another."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RECIPE = """
+name = "tiny"
+[text]
+source = {{ kind = "files", paths = ["{text}"] }}
+tokenizer = "bytes"
+held_out = 0.2
+[model]
+vocab = 256
+context = 16
+d_model = 16
+layers = 1
+attention = {{ heads = 2, d_head = 8 }}
+positions = {{ kind = "sinusoidal-positions", into = "queries-and-keys" }}
+norm = {{ kind = "pre-norm", norm = "layer-norm" }}
+[training]
+steps = 12
+batch = 8
+pieces = 2
+learning_rate = 1e-2
+warmup = 2
+[keeping]
+evaluate_every = 4
+log_every = 1
+checkpoint_every = 4
+evaluation_tokens = 256
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"line {number} of a small text, {number % 7} and {number % 5}\n" for number in range(300)))
+    path = tmp_path / "tiny.toml"
+    path.write_text(RECIPE.format(text=text))
+    return path
+
+
+def train(recipe: Path, out: Path, *options: str, processes: int = 1) -> list[dict[str, float]]:
+    """Train in a world of its own, and the log that it leaves."""
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
+    command = [*(start if processes > 1 else [sys.executable, "-m"]), "headwater", "train", str(recipe), "--out", str(out)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "HEADWATER_THREADS": "1"}
+    done = subprocess.run([*command, *options], capture_output=True, text=True, env=environment, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+
+
+def same(one: list[dict[str, float]], other: list[dict[str, float]]) -> bool:
+    keys = ("step", "loss", "held_out", "learning_rate")
+    return len(one) == len(other) and all(
+        abs(a.get(key, 0) - b.get(key, 0)) < 2e-5 for a, b in zip(one, other, strict=True) for key in keys
+    )
+
+
+@pytest.mark.parametrize("sharing", ["copies", "shards"])
+def test_two_processes_have_the_losses_of_one_and_hand_over_to_each_other(recipe: Path, tmp_path: Path, sharing: str) -> None:
+    alone = train(recipe, tmp_path / "alone")
+    together = train(recipe, tmp_path / "together", "--sharing", sharing, processes=2)
+    assert len(alone) == 12
+    assert same(alone, together)
+    # The last checkpoint but one, made by two processes, is taken up by one; and the other way round.
+    for folder, processes in ((tmp_path / "together", 1), (tmp_path / "alone", 2)):
+        drop_end(folder)
+        assert same(alone, train(recipe, folder, "--resume", "--sharing", sharing, processes=processes))
+
+
+def drop_end(folder: Path) -> None:
+    """As if the run had been killed after its eighth update."""
+    (folder / "model").rename(folder / "model-then")
+    last = folder / "checkpoints" / "00000012"
+    last.rename(folder / "last-then")
+    assert (folder / "checkpoints" / "00000008").exists()
