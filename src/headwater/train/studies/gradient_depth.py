@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import torch
 from torch import Tensor
@@ -59,7 +59,7 @@ class WithoutResidual(Tap):
 
 @dataclass(frozen=True, kw_only=True)
 class Depth:
-    """One kind of stack at one scale and depth; geometric means over seeds."""
+    """One kind of stack at one scale and depth; medians over seeds. A gradient beyond the largest float is infinite."""
 
     kind: Kind
     scale: float
@@ -74,7 +74,8 @@ class Depth:
     @property
     def factor(self) -> float:
         """What one layer multiplies the gradient by on its way down: the slope of ``ln gain`` along the stack, exponentiated."""
-        return math.exp(-_slope(range(len(self.gains)), [math.log(gain) for gain in self.gains]))
+        there = [(layer, math.log(gain)) for layer, gain in enumerate(self.gains) if 0 < gain < math.inf]
+        return math.exp(-_slope([layer for layer, _ in there], [log for _, log in there]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,7 @@ class DepthStudy:
 
     def power(self, kind: Kind, scale: float) -> float | None:
         """The exponent with which the gradient of the last block's ``W_out`` changes with depth; ``None`` for a single depth."""
-        there = [at for at in self.depths if (at.kind, at.scale) == (kind, scale)]
+        there = [at for at in self.depths if (at.kind, at.scale) == (kind, scale) and 0 < at.last < math.inf]
         if len(there) < 2:
             return None
         return _slope([math.log(at.layers) for at in there], [math.log(at.last) for at in there])
@@ -110,21 +111,21 @@ class DepthStudy:
                         told,
                     )
                 )
-        title = f"\ngradients at initialisation through {deepest} layers, geometric mean over {self.seeds} seeds"
+        title = f"\ngradients at initialisation through {deepest} layers, median of {self.seeds} draws"
         columns = ("scale#", "stack", "gain#", "per layer#", "first ∂W_out#", "last ∂W_out#", "last ∝ depth^#")
         return (Table(title=title, columns=columns, rows=tuple(rows)),)
 
     def plain(self) -> dict[str, Any]:
         """All numbers."""
         depths = [asdict(at) | {"factor": at.factor, "power": self.power(at.kind, at.scale)} for at in self.depths]
-        return {"seeds": self.seeds, "depths": depths}
+        return {"seeds": self.seeds, "depths": [_finite(at) for at in depths]}
 
     def curves(self) -> tuple[Panel, ...]:
         """The gain along the deepest stack, one panel for each scale."""
         deepest, panels = max(at.layers for at in self.depths), list[Panel]()
         for scale in sorted({at.scale for at in self.depths}):
             lines = tuple(
-                Line(label=at.kind, x=tuple(float(layer) for layer in range(deepest + 1)), y=at.gains)
+                Line(label=at.kind, x=tuple(map(float, range(deepest + 1))), y=at.gains)
                 for at in self.depths
                 if at.layers == deepest and at.scale == scale
             )
@@ -138,7 +139,7 @@ def run(
     depths: Sequence[int] = (4, 8, 16, 32),
     scales: Sequence[float] = (0.5, 1.0, 1.4),
     *,
-    seeds: int = 3,
+    seeds: int = 5,
     seed: int = 0,
     progress: Progress = silent,
 ) -> DepthStudy:
@@ -147,7 +148,7 @@ def run(
     found: list[Depth] = []
     for number, (scale, kind, layers) in enumerate(cases):
         progress(f"{kind}, {layers} layers", number / len(cases))
-        logs = torch.stack([_logs(kind, layers, scale, draw) for draw in range(seed, seed + seeds)]).mean(dim=0)
+        logs = torch.stack([_logs(kind, layers, scale, draw) for draw in range(seed, seed + seeds)]).median(dim=0).values
         *gains, first, last = logs.exp().unbind()
         found.append(
             Depth(kind=kind, scale=scale, layers=layers, gains=tuple(map(float, gains)), first=float(first), last=float(last))
@@ -201,6 +202,15 @@ def _draw(config: ModelConfig, scale: float, generator: torch.Generator) -> Weig
         spread = (2.0 if symbol == "W_in" else 1.0) ** 0.5 * (scale if name.startswith("blocks") else 1.0) * fan_in**-0.5
         tensors[name] = spread * torch.randn(shape, generator=generator, dtype=torch.float64)
     return Weights.assemble(config, tensors)
+
+
+def _finite(value: Any) -> Any:
+    """The same with ``None`` for what overflowed, which JSON cannot write."""
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in cast(dict[str, Any], value).items()}
+    if isinstance(value, tuple):
+        return [_finite(inner) for inner in cast(tuple[Any, ...], value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _slope(x: Sequence[float], y: Sequence[float]) -> float:

@@ -2,7 +2,8 @@
 
 Without norms the logits are a sum, ``T = T_direct + Σ T_l`` with ``T_l = write_l W_U``. So every path gets the *same* gradient at the logits,
 ``∂L/∂T = p − y``: they are neither orthogonal nor complementary there. Paths part only where they share a parameter: ``W_E`` and ``W_U`` are used
-by all of them, and the gradient of each is a sum over paths. How these addends lie to each other is a number to be measured.
+by all of them, and the gradient of each is a sum over paths. How these addends lie to each other is a number to be measured, and it
+changes: where training has come to rest the expected gradient is zero, so that the direct path's is the *opposite* of all the others' together.
 """
 
 import math

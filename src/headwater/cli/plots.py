@@ -1,0 +1,78 @@
+"""Curves to a file: svg, png or pdf by its suffix."""
+
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.errors import InputError
+from headwater.files.atomic import write_file
+
+if TYPE_CHECKING:
+    from headwater.train.studies.result import Line, Panel
+
+FORMATS = ("svg", "png", "pdf")
+# Okabe and Ito's colours, which most people with a colour vision deficiency can tell apart; their yellow is too faint on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+MARKERS = "os^DvPX"
+PANELS_IN_A_ROW = 3
+
+
+def check_plot(path: Path) -> None:
+    """Refuse a place that no plot can be written to, before the work is done."""
+    if path.suffix.removeprefix(".").lower() not in FORMATS:
+        raise InputError(f"--plot {path.name}", f"a file that ends in .{', .'.join(FORMATS)}", f"write --plot {path.stem}.svg")
+    if not path.parent.is_dir():
+        raise InputError(f"--plot {path}", "a folder that is there", f"make {path.parent} first")
+
+
+def draw(panels: "Sequence[Panel]", path: Path) -> None:
+    """Write the panels, side by side, to one file: afterwards the old picture is there or the new one."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    check_plot(path)
+    columns = min(len(panels), PANELS_IN_A_ROW)
+    rows = math.ceil(len(panels) / columns)
+    # A fixed salt and no date: the same numbers give the same file.
+    with mpl.rc_context({"svg.hashsalt": "headwater", "font.size": 9, "axes.titlesize": 10}):
+        figure: Any = Figure(figsize=(4.8 * columns, 3.6 * rows), layout="constrained")
+        FigureCanvasAgg(figure)
+        for number, panel in enumerate(panels):
+            _draw_panel(figure.add_subplot(rows, columns, number + 1), panel)
+        data = io.BytesIO()
+        kind = path.suffix.removeprefix(".").lower()
+        dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+        figure.savefig(data, format=kind, dpi=150, metadata=dated.get(kind))
+    write_file(path, data.getvalue())
+
+
+def _draw_panel(axes: Any, panel: "Panel") -> None:
+    axes.set_xscale(panel.x_scale)
+    axes.set_yscale(panel.y_scale)
+    measured = 0
+    for line in panel.lines:
+        x, y = _shown(line, panel)
+        if line.kind == "bound":
+            axes.plot(x, y, color="#777777", linestyle="--", linewidth=1.2, label=line.label)
+            continue
+        colour, marker = COLOURS[measured % len(COLOURS)], MARKERS[measured % len(MARKERS)]
+        axes.plot(x, y, color=colour, marker=marker, markersize=3.5, linewidth=1.4, label=line.label)
+        measured += 1
+    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+    axes.grid(visible=True, color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _shown(line: "Line", panel: "Panel") -> tuple[list[float], list[float]]:
+    """The points that there is a place for: finite, and above zero on a logarithmic axis."""
+    there = [
+        (x, y)
+        for x, y in zip(line.x, line.y, strict=True)
+        if math.isfinite(y) and (y > 0 or panel.y_scale == "linear") and (x > 0 or panel.x_scale == "linear")
+    ]
+    return [x for x, _ in there], [y for _, y in there]
