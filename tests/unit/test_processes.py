@@ -39,7 +39,7 @@ evaluation_tokens = 256
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
     text = tmp_path / "text.txt"
-    text.write_text("".join(f"line {number} of a small text, {number % 7} and {number % 5}\n" for number in range(300)))
+    text.write_text("".join(f"line {number} of a small text, {number % 7} and {number % 5}\n" for number in range(6000)))
     path = tmp_path / "tiny.toml"
     path.write_text(RECIPE.format(text=text))
     return path

@@ -1,14 +1,15 @@
 """A recipe's text, cut into tokens and written down as a corpus."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from headwater.errors import ConfigError
 from headwater.text.corpus import Corpus, build_corpus, open_corpus
-from headwater.text.sources import Built, Planted
+from headwater.text.passages import texts
+from headwater.text.sources import Built, Files, Planted
 from headwater.text.tokenizer import Tokenizer, byte_tokenizer
-from headwater.text.training import character_tokenizer, train_bpe, word_tokenizer
-from headwater.train.recipe import Reading, Recipe
+from headwater.text.training import character_tokenizer, split_words, train_bpe, word_tokenizer
+from headwater.train.recipe import Recipe
 
 
 def prepare_corpus(
@@ -16,6 +17,8 @@ def prepare_corpus(
 ) -> Corpus:
     """The recipe's corpus: the one that is there, or a new one in ``folder``."""
     source = recipe.text.source
+    if isinstance(source, Files) and not source.paths:
+        raise ConfigError(f"the recipe {recipe.name} without a text", "files, folders or globs", "add --text FILE")
     if isinstance(source, Built):
         corpus = open_corpus(Path(source.folder), verify=True)
     elif folder.exists():
@@ -37,11 +40,8 @@ def _tokenizer(recipe: Recipe) -> Tokenizer:
         case "bytes":
             return byte_tokenizer()
         case "bpe":
-            return train_bpe(_texts(recipe.text), recipe.model.vocab)
+            return train_bpe(texts(source), recipe.model.vocab)
         case "words":
-            return word_tokenizer(word for text in _texts(recipe.text) for word in text.split(" "))
+            return word_tokenizer(split_words(texts(source)))
         case "characters":
-            return character_tokenizer(letter for text in _texts(recipe.text) for letter in text)
-
-
-def _texts(reading: Reading) -> Iterator[str]: ...
+            return character_tokenizer(texts(source))

@@ -97,7 +97,7 @@ def run(weights: Weights, *, sequences: int = 16, seed: int = 0, progress: Progr
     return Induction(
         scores=scores,
         even=float((1 / (dest + 1)).mean()),
-        nats=tuple(nats.mean(dim=0).tolist()),
+        nats=tuple(map(float, nats.mean(dim=0))),
         segment=segment,
         sequences=sequences,
     )
