@@ -114,6 +114,11 @@ class Repeats:
         _between("repeats.share", self.share, 0, 0.9)
         _between("repeats.span", self.span, 1, MOST_LENGTH - 1)
 
+    @property
+    def onset(self) -> float:
+        """The chance ``r`` that one begins, where none goes on: ``(1 − r)/r`` words lie between two, and ``share`` is ``span`` of the sum."""
+        return self.share / (self.share + self.span * (1 - self.share))
+
 
 @setting
 class PlantedLanguage:
@@ -279,8 +284,9 @@ class _Writer:
         return Sample(self._ids.T.ravel().astype(np.uint16), self._causes.T.ravel(), -np.log(self._chances.T.ravel()))
 
     def _by_bigrams(self, place: int, draw: NDArray[np.float64]) -> None:
-        present = self._ids[place - 1]
-        words = np.searchsorted(self._cumulative, present + draw, side="right") - present * self._language.words
+        present: NDArray[np.int64] = self._ids[place - 1]
+        at = present + draw
+        words = np.searchsorted(self._cumulative, at, side="right") - present * self._language.words
         self._ids[place], self._causes[place], self._chances[place] = words, Cause.BIGRAM, self._bigrams[present, words]
 
     def _by_rules(self, place: int, draws: Float[ndarray, "two text"]) -> None:
@@ -308,7 +314,7 @@ class _Writer:
 
     def _by_repeats(self, place: int, draws: Float[ndarray, "two text"], repeats: Repeats) -> None:
         room = place - repeats.span
-        begins = (self._left == 0) & (draws[0] < repeats.share / (repeats.span * (1 - repeats.share))) & (room >= 1)
+        begins = (self._left == 0) & (draws[0] < repeats.onset) & (room >= 1)
         self._left[begins] = repeats.span
         self._from[begins] = 1 + np.floor(draws[1, begins] * room)
         texts = np.flatnonzero(self._left)
