@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -79,12 +79,20 @@ class Tokenizer:
     def encode_bytes(self, data: bytes) -> list[int]:
         """The ids of any bytes, without special tokens: what is no UTF-8 is spelled byte by byte."""
         ids: list[int] = []
-        for run in re.findall(r"[\udc80-\udcff]|[^\udc80-\udcff]+", data.decode(errors="surrogateescape")):
-            if "\udc80" <= run <= "\udcff":
-                ids.append(self._byte_ids[ord(run) - 0xDC00])
-            else:
-                ids += self._encode(run, are_specials_wanted=False)
+        for run in _RUNS.findall(data.decode(errors="surrogateescape")):
+            ids += self._escaped(run) or self._encode(run, are_specials_wanted=False)
         return ids
+
+    def encode_texts(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text as it stands: nothing is put around it, and the name of a special token in it is ordinary text.
+
+        A byte that is no UTF-8 stands in a text as Python's ``surrogateescape`` writes it. Several cores share the work.
+        """
+        runs = [_RUNS.findall(text) for text in texts]
+        with _guarded("the tokenizer cannot encode"):
+            clean = [run for each in runs for run in each if not _is_escaped(run)]
+            encoded = iter(self._literal.encode_batch_fast(clean, add_special_tokens=False))
+        return [[token for run in each for token in self._escaped(run) or next(encoded).ids] for each in runs]
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """The bytes of some ids, one token after the other."""
@@ -128,6 +136,17 @@ class Tokenizer:
                 f"the tokenizer gives the id {max(ids)}", f"ids below {self.size}", "use the model's own tokenizer"
             )
         return ids
+
+    def _escaped(self, run: str) -> list[int]:
+        """The token of a byte that is no UTF-8, and nothing for other runs."""
+        return [self._byte_ids[ord(run) - 0xDC00]] if _is_escaped(run) else []
+
+    @cached_property
+    def _literal(self) -> Any:
+        """The same tokenizer, to which the names of special tokens are ordinary text."""
+        inner = tokenizers.Tokenizer.from_str(self._inner.to_str())
+        inner.encode_special_tokens = True
+        return inner
 
     def _known(self, token: int) -> int:
         if not 0 <= token < self.size:
@@ -197,6 +216,14 @@ def byte_tokenizer() -> Tokenizer:
     table = vocabularies.byte_level(vocab, [])
     table["pre_tokenizer"]["use_regex"] = False
     return Tokenizer.parse(vocabularies.dump(table))
+
+
+_RUNS = re.compile(r"[\udc80-\udcff]|[^\udc80-\udcff]+")
+"""A byte that is no UTF-8, as ``surrogateescape`` writes it, or a run of characters."""
+
+
+def _is_escaped(run: str) -> bool:
+    return "\udc80" <= run <= "\udcff"
 
 
 _BYTES = {letter: bytes([byte]) for byte, letter in enumerate(vocabularies.byte_letters())}

@@ -51,7 +51,7 @@ def read_gpt2(path: Path) -> Table:
         raise ModelFileError("merges.txt is not UTF-8", "texts in UTF-8", "fetch it again") from None
     merges = [line for line in lines if line and not line.startswith("#version")]
     end = "<|endoftext|>"
-    added = [_added(vocab[end], end, is_special=True)] if end in vocab else []
+    added = [added_token(vocab[end], end, is_special=True)] if end in vocab else []
     return byte_level(vocab, merges, added_tokens=added)
 
 
@@ -79,7 +79,7 @@ def read_llama2c(path: Path) -> Table:
     kinds = [_CONTROL] * 3 + [_BYTE] * 256 + [_NORMAL] * (len(pieces) - 259)
     table = _scored([*pieces[:3], *names, *pieces[259:]], scores, kinds, before=1)
     # The text <unk> is no token of its own to llama2.c, and a text cannot hold the odd spellings of the other two.
-    table["added_tokens"] = [_added(token, pieces[token], is_special=True) for token in (1, 2)]
+    table["added_tokens"] = [added_token(token, pieces[token], is_special=True) for token in (1, 2)]
     table["normalizer"] = {"type": "Prepend", "prepend": " "}
     return table
 
@@ -105,7 +105,7 @@ def read_gguf(path: Path) -> Table:
             raise ModelFileError(f"a vocabulary of kind {other!r:.40}", "gpt2 or llama", "use the model's own tokenizer.json")
     special = {_CONTROL: True, _USER: False}
     table["added_tokens"] = [
-        _added(token, text, is_special=special[kind])
+        added_token(token, text, is_special=special[kind])
         for token, (text, kind) in enumerate(zip(tokens, kinds, strict=True))
         if kind in special
     ]
@@ -196,7 +196,8 @@ def _split(pattern: str) -> Table:
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
 
 
-def _added(token: Any, content: str, *, is_special: bool) -> Table:
+def added_token(token: Any, content: str, *, is_special: bool) -> Table:
+    """The entry of a token that stands for itself, whatever the text around it."""
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": is_special}
     return {"id": token, "content": content, **flags}
 

@@ -1,0 +1,242 @@
+"""``Corpus``: a text in tokens, on disk, with the counts of what stands in it."""
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64, UInt, UInt32
+from numpy import ndarray
+from numpy.typing import NDArray
+
+from headwater.errors import InputError, ModelFileError
+from headwater.files.atomic import new_folder
+from headwater.files.plain import file_size, open_file, read_json
+from headwater.settings import from_plain, setting, to_plain
+from headwater.text.counts import RECORD, Counter
+from headwater.text.encoding import Piece, Split, pieces
+from headwater.text.sources import Built, Files, Planted, StandardInput, StandardLibrary, TextSource, documents
+from headwater.text.tokenizer import Tokenizer, read_tokenizer
+
+FORMAT = "headwater-corpus/1"
+FILES = ("train.bin", "held_out.bin", "unigrams.bin", "bigrams.bin", "tokenizer.json")
+
+Progress = Callable[[int, int | None], Any]
+"""Called with the bytes of text that are done, and those that there are where that is known."""
+
+
+@setting
+class Part:
+    """How much there is to train on, or to evaluate on."""
+
+    tokens: int = 0
+    bytes: int = 0
+    passages: int = 0
+
+
+@setting
+class StoredFile:
+    """A file of the corpus, as it was written."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@setting
+class Manifest:
+    """What a corpus says about itself, in ``manifest.json``."""
+
+    format: str
+    source: Files | StandardInput | StandardLibrary | Planted | Built
+    tokenizer: str
+    """The hash of its ``tokenizer.json``."""
+    vocab: int
+    share: float
+    seed: int
+    documents: int
+    train: Part
+    held_out: Part
+    files: tuple[StoredFile, ...]
+    python: str | None = None
+    """Whose standard library was read, where one was."""
+
+
+@dataclass(frozen=True)
+class Bigrams:
+    """The pairs of neighbours that occur, sorted by ``first`` and then ``second``, and how often each does."""
+
+    first: UInt32[ndarray, " pair"]
+    second: UInt32[ndarray, " pair"]
+    count: Int64[ndarray, " pair"]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text in tokens. The ids are mapped from disk: they take no memory until they are looked at."""
+
+    folder: Path
+    manifest: Manifest
+    tokenizer: Tokenizer
+    train: UInt[ndarray, " train"]
+    held_out: UInt[ndarray, " held_out"]
+    unigrams: Int64[ndarray, " vocab"]
+    """How often each token stands in ``train``."""
+    bigrams: Bigrams
+    """How often each pair of neighbours stands in ``train``."""
+
+    @property
+    def vocab(self) -> int:
+        """How many tokens there are."""
+        return self.tokenizer.size
+
+
+def build_corpus(  # noqa: PLR0913  (what, with what, where to, and how it is split)
+    source: TextSource,
+    tokenizer: Tokenizer,
+    folder: Path,
+    *,
+    held_out: float = 0.05,
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Corpus:
+    """Encode a source into a new folder, a little at a time; ``held_out`` is the share that is not trained on.
+
+    Whole passages are held out, by a lot drawn from their content: equal passages are never on both sides.
+    """
+    if isinstance(source, Built):
+        raise InputError(f"{source.folder} is a corpus already", "a text", "open it with open_corpus")
+    if not 0 <= held_out < 1:
+        raise InputError(f"held_out is {held_out}", "a share from 0 to below 1", "change held_out")
+    with new_folder(folder, overwrite=overwrite, ours=(*FILES, "manifest.json")) as place:
+        writer = _Writer(place, tokenizer)
+        total = None if isinstance(source, Planted) else _total(source)
+        done = 0
+        for piece in pieces(source, tokenizer, Split(held_out, seed)):
+            writer.add(piece)
+            done += piece.bytes
+            progress(done, total)
+        _check_parts(writer, held_out)
+        manifest = writer.finish(source, Split(held_out, seed))
+        (place / "manifest.json").write_text(json.dumps(to_plain(manifest), indent=2, ensure_ascii=False) + "\n")
+    return open_corpus(folder)
+
+
+def _total(source: TextSource) -> int | None:
+    sizes = [document.size for document in documents(source)]
+    return None if None in sizes else sum(size for size in sizes if size)
+
+
+def _check_parts(writer: "_Writer", share: float) -> None:
+    train, held_out = (writer.parts[name] for name in ("train", "held_out"))
+    if not train.tokens + held_out.tokens:
+        raise InputError("a source without any text", "some text", "give another source")
+    if not train.tokens or (share and not held_out.tokens):
+        count = train.passages + held_out.passages
+        given = f"too little text to hold out a share of {share:g}: all of its passages ({count}) went to one part"
+        raise InputError(
+            given, "many documents, or a longer one", "change the share (0 holds out nothing), the seed or the text"
+        )
+
+
+class _Writer:
+    """The files of a corpus while they grow."""
+
+    def __init__(self, place: Path, tokenizer: Tokenizer) -> None:
+        self.parts = {"train": Part(), "held_out": Part()}
+        self._place, self._tokenizer = place, tokenizer
+        self._dtype = _dtype(tokenizer.size)
+        self._counter = Counter(tokenizer.size, place)
+        self._documents = 0
+        for name in self.parts:
+            (place / f"{name}.bin").touch()
+
+    def add(self, piece: Piece) -> None:
+        name = "held_out" if piece.is_held_out else "train"
+        if len(piece.ids) and piece.ids.max() >= self._tokenizer.size:
+            raise ModelFileError("the tokenizer gives ids that it does not have", "a sound tokenizer", "use another one")
+        with (self._place / f"{name}.bin").open("ab") as file:
+            file.write(piece.ids.astype(self._dtype).tobytes())
+        if not piece.is_held_out:
+            self._counter.add(piece.ids)
+        part = self.parts[name]
+        self.parts[name] = Part(tokens=part.tokens + len(piece.ids), bytes=part.bytes + piece.bytes, passages=part.passages + 1)
+        self._documents += piece.begins
+
+    def finish(self, source: TextSource, split: Split) -> Manifest:
+        self._counter.unigrams.astype("<i8").tofile(self._place / "unigrams.bin")
+        self._counter.write_bigrams(self._place / "bigrams.bin")
+        (self._place / "tokenizer.json").write_bytes(self._tokenizer.to_json())
+        return Manifest(
+            format=FORMAT,
+            source=source,
+            tokenizer=self._tokenizer.sha256,
+            vocab=self._tokenizer.size,
+            share=split.share,
+            seed=split.seed,
+            documents=self._documents,
+            train=self.parts["train"],
+            held_out=self.parts["held_out"],
+            files=tuple(_stored(self._place / name) for name in FILES),
+            python=platform.python_version() if isinstance(source, StandardLibrary) else None,
+        )
+
+
+def open_corpus(folder: Path, *, verify: bool = False) -> Corpus:
+    """The corpus in a folder, once its files are found to be whole; with ``verify`` every byte of them is read and compared."""
+    plain = read_json(folder / "manifest.json")
+    if plain.get("format") != FORMAT:
+        raise ModelFileError(f"{folder} has the format {plain.get('format')!r:.40}", FORMAT, "build the corpus again")
+    manifest = from_plain(Manifest, plain)
+    if tuple(file.name for file in manifest.files) != FILES:
+        raise ModelFileError(f"{folder}'s manifest lists other files", ", ".join(FILES), "build the corpus again")
+    for file in manifest.files:
+        _check_file(folder, file, verify=verify)
+    tokenizer = read_tokenizer(folder / "tokenizer.json")
+    if (tokenizer.sha256, tokenizer.size) != (manifest.tokenizer, manifest.vocab):
+        raise ModelFileError(f"{folder}'s tokenizer was changed", "the one its ids were made with", "build the corpus again")
+    dtype = _dtype(manifest.vocab)
+    bigrams = _map(folder / "bigrams.bin", RECORD)
+    return Corpus(
+        folder=folder,
+        manifest=manifest,
+        tokenizer=tokenizer,
+        train=_map(folder / "train.bin", dtype, manifest.train.tokens),
+        held_out=_map(folder / "held_out.bin", dtype, manifest.held_out.tokens),
+        unigrams=_map(folder / "unigrams.bin", np.dtype("<i8"), manifest.vocab),
+        bigrams=Bigrams(bigrams["first"], bigrams["second"], bigrams["count"]),
+    )
+
+
+def _check_file(folder: Path, file: StoredFile, *, verify: bool) -> None:
+    # A file that is mapped and shorter than it was thought to be ends the process: its size is compared first.
+    size = file_size(folder / file.name)
+    if size != file.bytes:
+        given = f"{folder / file.name} has {size:,} bytes"
+        raise ModelFileError(given, f"the {file.bytes:,} it was written with", "build the corpus again")
+    if verify and _stored(folder / file.name) != file:
+        raise ModelFileError(f"{folder / file.name} was changed", "the bytes it was written with", "build the corpus again")
+
+
+def _stored(path: Path) -> StoredFile:
+    with open_file(path) as file:
+        return StoredFile(name=path.name, bytes=file_size(path), sha256=hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def _map(path: Path, dtype: np.dtype[Any], length: int | None = None) -> NDArray[Any]:
+    size = file_size(path)
+    if size % dtype.itemsize or (length is not None and size != length * dtype.itemsize):
+        raise ModelFileError(
+            f"{path} has {size:,} bytes", f"the {length or 'whole'} numbers its manifest tells of", "build it again"
+        )
+    # An empty file cannot be mapped.
+    return np.memmap(path, dtype, "r") if size else np.empty(0, dtype)
+
+
+def _dtype(vocab: int) -> np.dtype[Any]:
+    return np.dtype("<u2" if vocab <= 2**16 else "<u4")

@@ -1,0 +1,81 @@
+"""How often tokens stand alone and in pairs, counted in bounded memory."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64, Integer
+from numpy import ndarray
+from numpy.typing import NDArray
+
+RECORD = np.dtype([("first", "<u4"), ("second", "<u4"), ("count", "<i8")])
+"""A pair of neighbours and how often they stand in the text, as it is on disk; sorted by ``first``, then ``second``."""
+
+MOST_WAITING = 2**20
+"""Pairs that are held in memory before they are sorted, and added up before they go to disk."""
+
+Runs = tuple[NDArray[np.uint64], NDArray[np.int64]]
+"""Pairs as single numbers, sorted, each once; and how often each was seen."""
+
+
+class Counter:
+    """Counts the tokens of a text, and its pairs of neighbours, as it comes in pieces."""
+
+    def __init__(self, vocab: int, scratch: Path) -> None:
+        self.unigrams: Int64[ndarray, " vocab"] = np.zeros(vocab, np.int64)
+        self._vocab, self._scratch = vocab, scratch
+        self._last: NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self._waiting: list[Runs] = []
+        self._spilled: list[Path] = []
+
+    def add(self, ids: Integer[ndarray, " some"]) -> None:
+        """Count the next piece of the text."""
+        self.unigrams += np.bincount(ids, minlength=self._vocab)
+        line = np.concatenate([self._last, ids.astype(np.uint64)])
+        self._last = line[-1:]
+        self._waiting.append((line[:-1] * np.uint64(self._vocab) + line[1:], np.ones(max(0, len(line) - 1), np.int64)))
+        if sum(len(pairs) for pairs, _ in self._waiting) > MOST_WAITING:
+            self._waiting = [_added_up(self._waiting)]
+            if len(self._waiting[0][0]) > MOST_WAITING // 2:
+                self._spill()
+
+    def write_bigrams(self, path: Path) -> None:
+        """Write the pairs as ``RECORD``s."""
+        self._spill()
+        with path.open("wb") as file:
+            for pairs, counts in _merged(self._spilled):
+                records = np.empty(len(pairs), RECORD)
+                records["first"], records["second"] = np.divmod(pairs, np.uint64(self._vocab))
+                records["count"] = counts
+                records.tofile(file)
+        for run in self._spilled:
+            run.unlink()
+
+    def _spill(self) -> None:
+        pairs, counts = _added_up(self._waiting)
+        self._waiting = []
+        if len(pairs):
+            path = self._scratch / f"pairs.{len(self._spilled)}"
+            np.stack([pairs, counts.astype(np.uint64)], axis=1).tofile(path)
+            self._spilled.append(path)
+
+
+def _added_up(runs: list[Runs]) -> Runs:
+    pairs = np.concatenate([np.zeros(0, np.uint64), *(pairs for pairs, _ in runs)])
+    counts = np.concatenate([np.zeros(0, np.int64), *(counts for _, counts in runs)])
+    order = np.argsort(pairs, kind="stable")
+    pairs, counts = pairs[order], counts[order]
+    begins = np.flatnonzero(np.diff(pairs, prepend=pairs[:1] + np.uint64(1)))
+    return pairs[begins], np.add.reduceat(counts, begins) if len(begins) else counts
+
+
+def _merged(paths: list[Path]) -> Iterator[Runs]:
+    """All runs as one, a block at a time: of each run the next part is looked at, up to the least of their last pairs."""
+    block = max(1, MOST_WAITING // max(1, len(paths)))
+    runs: list[NDArray[Any]] = [np.memmap(path, np.uint64, "r").reshape(-1, 2) for path in paths]
+    while runs := [run for run in runs if len(run)]:
+        up_to: Any = min(run[:block][-1, 0] for run in runs)
+        ends: list[Any] = [np.searchsorted(run[:block, 0], up_to, side="right") for run in runs]
+        yield _added_up([(run[:end, 0], run[:end, 1].astype(np.int64)) for run, end in zip(runs, ends, strict=True)])
+        runs = [run[end:] for run, end in zip(runs, ends, strict=True)]
