@@ -77,7 +77,7 @@ class _CrossEntropy(torch.autograd.Function):
         return torch.cat(losses).mean()
 
     @staticmethod
-    def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         if torch.is_grad_enabled():
             raise RuntimeError("this loss can be differentiated once, not twice: call backward without create_graph")
         gradients: tuple[Tensor | None, ...] = ctx.saved_tensors
