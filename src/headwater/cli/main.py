@@ -28,6 +28,7 @@ app = App(
 )
 # Each verb's module is imported when it is called; the one-line help stands here so that --help imports none of them.
 app.command("headwater.cli.demo:demo", help="Run the main job on embedded defaults.")
+app.command("headwater.cli.corpus:corpus", name="corpus", help="Turn text into tokens on disk.")
 app.command("headwater.cli.train:train", help="Train a model by a recipe.")
 app.command("headwater.cli.eval:evaluate", name="eval", help="Measure a model's loss, and that of baselines.")
 app.command("headwater.cli.inspect:inspect", help="Show a model's architecture, parameters and tensors.")

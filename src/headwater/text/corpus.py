@@ -13,7 +13,7 @@ from jaxtyping import Int64, UInt, UInt32
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from headwater.errors import InputError, ModelFileError
+from headwater.errors import HeadwaterError, InputError, ModelFileError
 from headwater.files.atomic import new_folder
 from headwater.files.plain import file_size, open_file, read_json
 from headwater.settings import from_plain, setting, to_plain
@@ -113,6 +113,8 @@ def build_corpus(  # noqa: PLR0913  (what, with what, where to, and how it is sp
         raise InputError(f"{source.folder} is a corpus already", "a text", "open it with open_corpus")
     if not 0 <= held_out < 1:
         raise InputError(f"held_out is {held_out}", "a share from 0 to below 1", "change held_out")
+    if not 0 <= seed < 2**62:
+        raise InputError(f"the seed {seed}", "a whole number from 0 to 2⁶² − 1", "change the seed")
     with new_folder(folder, overwrite=overwrite, ours=(*FILES, "manifest.json")) as place:
         writer = _Writer(place, tokenizer)
         total = None if isinstance(source, Planted) else _total(source)
@@ -192,7 +194,10 @@ def open_corpus(folder: Path, *, verify: bool = False) -> Corpus:
     plain = read_json(folder / "manifest.json")
     if plain.get("format") != FORMAT:
         raise ModelFileError(f"{folder} has the format {plain.get('format')!r:.40}", FORMAT, "build the corpus again")
-    manifest = from_plain(Manifest, plain)
+    try:
+        manifest = from_plain(Manifest, plain)
+    except HeadwaterError as error:
+        raise error.within(str(folder / "manifest.json")) from None
     if tuple(file.name for file in manifest.files) != FILES:
         raise ModelFileError(f"{folder}'s manifest lists other files", ", ".join(FILES), "build the corpus again")
     for file in manifest.files:

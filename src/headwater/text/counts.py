@@ -27,6 +27,7 @@ class Counter:
         self._vocab, self._scratch = vocab, scratch
         self._last: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._waiting: list[Runs] = []
+        self._pairs = 0
         self._spilled: list[Path] = []
 
     def add(self, ids: Integer[ndarray, " some"]) -> None:
@@ -35,10 +36,12 @@ class Counter:
         line = np.concatenate([self._last, ids.astype(np.uint64)])
         self._last = line[-1:]
         self._waiting.append((line[:-1] * np.uint64(self._vocab) + line[1:], np.ones(max(0, len(line) - 1), np.int64)))
-        if sum(len(pairs) for pairs, _ in self._waiting) > MOST_WAITING:
+        self._pairs += max(0, len(line) - 1)
+        if self._pairs > MOST_WAITING:
             self._waiting = [_added_up(self._waiting)]
-            if len(self._waiting[0][0]) > MOST_WAITING // 2:
-                self._spill()
+            self._pairs = len(self._waiting[0][0])
+        if self._pairs > MOST_WAITING // 2 and len(self._waiting) == 1:
+            self._spill()
 
     def write_bigrams(self, path: Path) -> None:
         """Write the pairs as ``RECORD``s."""
@@ -54,11 +57,27 @@ class Counter:
 
     def _spill(self) -> None:
         pairs, counts = _added_up(self._waiting)
-        self._waiting = []
+        self._waiting, self._pairs = [], 0
         if len(pairs):
             path = self._scratch / f"pairs.{len(self._spilled)}"
             np.stack([pairs, counts.astype(np.uint64)], axis=1).tofile(path)
             self._spilled.append(path)
+
+
+def entropy(counts: Integer[ndarray, " thing"]) -> float:
+    """``−Σ p ln p`` in nats, where each thing's ``p`` is its share of the counts.
+
+    >>> round(entropy(np.array([5, 5, 0])), 6)
+    0.693147
+    """
+    shares = counts[counts > 0] / max(1, counts.sum())
+    return float(-(shares * np.log(shares)).sum())
+
+
+def conditional_entropy(first: Integer[ndarray, " pair"], count: Integer[ndarray, " pair"]) -> float:
+    """``H(X₂ | X₁) = H(X₁, X₂) − H(X₁)`` in nats: what is left to tell of a token by one who knows the token before it."""
+    alone = np.bincount(first, weights=count).astype(np.int64) if len(first) else count
+    return entropy(count) - entropy(alone)
 
 
 def _added_up(runs: list[Runs]) -> Runs:

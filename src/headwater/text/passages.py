@@ -80,10 +80,10 @@ def passages(document: Document, places: re.Pattern[str] | None) -> Iterator[Pas
         yield passage(waiting)
 
 
-def texts(source: TextSource) -> Iterator[str]:
+def texts(source: TextSource, places: re.Pattern[str] = WORD_END) -> Iterator[str]:
     """All that can be read in a source, in pieces of whole words: what a tokenizer is made from."""
     for document in documents(source):
-        for passage in passages(document, WORD_END):
+        for passage in passages(document, places):
             yield from _NO_UTF8.split(passage.text)
 
 

@@ -3,15 +3,19 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
 
 from headwater.errors import InputError
+from headwater.text.passages import ANYWHERE, texts
 from headwater.text.schema import MOST_TOKENS
-from headwater.text.tokenizer import Tokenizer
+from headwater.text.sources import Planted, TextSource
+from headwater.text.tokenizer import Tokenizer, byte_tokenizer
 from headwater.text.vocabularies import added_token, byte_letters, byte_level, dump
+
+TokenizerKind = Literal["bpe", "words", "characters", "bytes"]
 
 END = "<|endoftext|>"
 """The special token that stands before every document of a corpus."""
@@ -24,6 +28,21 @@ _OUTSIDE = "<|outside|>"
 
 _WORDS = re.compile(r"[\S\x1c-\x1f]+")
 _LONG = re.compile(rf"\S{{{LONGEST_WORD}}}|\s{{{LONGEST_WORD}}}")
+
+
+def make_tokenizer(source: TextSource, kind: TokenizerKind, size: int) -> Tokenizer:
+    """The tokenizer of this kind for a source: ``bpe`` learns ``size`` tokens; a planted language has its own words."""
+    if isinstance(source, Planted):
+        return source.language.tokenizer()
+    match kind:
+        case "bpe":
+            return train_bpe(texts(source), size)
+        case "words":
+            return word_tokenizer(split_words(texts(source)))
+        case "characters":
+            return character_tokenizer(texts(source, ANYWHERE))
+        case "bytes":
+            return byte_tokenizer()
 
 
 def train_bpe(texts: Iterable[str], size: int) -> Tokenizer:
