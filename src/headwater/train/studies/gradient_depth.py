@@ -74,7 +74,7 @@ class Depth:
     @property
     def factor(self) -> float:
         """What one layer multiplies the gradient by on its way down: the slope of ``ln gain`` along the stack, exponentiated."""
-        there = [(layer, math.log(gain)) for layer, gain in enumerate(self.gains) if 0 < gain < math.inf]
+        there = [(float(layer), math.log(gain)) for layer, gain in enumerate(self.gains) if 0 < gain < math.inf]
         return math.exp(-_slope([layer for layer, _ in there], [log for _, log in there]))
 
 
