@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,6 +37,16 @@ def working(message: str) -> Generator[None]:
     """A sign of life on stderr while something takes its time; nothing where nobody watches."""
     with Console(stderr=True).status(message):
         yield
+
+
+@contextmanager
+def watched(what: str) -> Generator[Callable[[str, float], None]]:
+    """A bar on stderr, told what is going on and the share that is done; gone afterwards, so that it does not stand between tables."""
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=1.0)
+        yield lambda name, share: bars.update(task, description=name, completed=share)
 
 
 def note(message: str) -> None:

@@ -92,21 +92,20 @@ class BigramStudy:
     def _along(self) -> Table:
         columns = ("step#", "loss#", "excess#", "excess %#", "mean KL#", "weighted#", "largest#", "correlation#",
                    "unseen mass#", "of each#", "gap#", "|logit|#")  # fmt: skip
-        rows = tuple(
-            (
-                f"{fit.step:,}",
-                f"{fit.loss:.4f}",
-                f"{fit.excess:.4f}",
-                f"{100 * fit.excess / self.entropy:.2f}" if self.entropy else "–",
-                *(_number(value, ".4f") for value in (fit.mean_kl, fit.weighted_kl, fit.largest_kl, fit.correlation)),
-                f"{fit.unseen_mass:.2e}",
-                _number(fit.unseen_probability, ".1e"),
-                _number(fit.gap, ".2f"),
-                f"{fit.largest_logit:.1f}",
-            )
-            for fit in self.fits
+        return Table(title="along the training, in nats", columns=columns, rows=tuple(map(self._words, self.fits)))
+
+    def _words(self, fit: Fit) -> tuple[str, ...]:
+        return (
+            f"{fit.step:,}",
+            f"{fit.loss:.4f}",
+            f"{fit.excess:.4f}",
+            f"{100 * fit.excess / self.entropy:.2f}" if self.entropy else "–",
+            *(_number(value, ".4f") for value in (fit.mean_kl, fit.weighted_kl, fit.largest_kl, fit.correlation)),
+            f"{fit.unseen_mass:.2e}",
+            _number(fit.unseen_probability, ".1e"),
+            _number(fit.gap, ".2f"),
+            f"{fit.largest_logit:.1f}",
         )
-        return Table(title="\nalong the training, in nats", columns=columns, rows=rows)
 
     def plain(self) -> dict[str, Any]:
         """All numbers."""

@@ -111,7 +111,7 @@ class DepthStudy:
                         told,
                     )
                 )
-        title = f"\ngradients at initialisation through {deepest} layers, median of {self.seeds} draws"
+        title = f"gradients at initialisation through {deepest} layers, median of {self.seeds} draws"
         columns = ("scale#", "stack", "gain#", "per layer#", "first ∂W_out#", "last ∂W_out#", "last ∝ depth^#")
         return (Table(title=title, columns=columns, rows=tuple(rows)),)
 

@@ -131,7 +131,7 @@ class RankStudy:
             for precision in self.precisions
         )
         return Table(
-            title="\nd_min(ε): the width that ‖P − P̂‖ ≤ ε takes",
+            title="d_min(ε): the width that ‖P − P̂‖ ≤ ε takes",
             columns=("ε#", "reached at d#", "d_min ≤#", "rank_ε(P)#", ""),
             rows=rows,
         )
@@ -139,7 +139,7 @@ class RankStudy:
     def _by_circle(self) -> Table:
         rows = tuple((f"{c.vocab}", f"{c.d_model}", f"{c.beta:g}", f"{c.distance:.1e}", f"{c.rank}") for c in self.circles)
         return Table(
-            title="\ntokens on a circle: rank_ε(P) is no lower bound",
+            title="tokens on a circle: rank_ε(P) is no lower bound",
             columns=("vocabulary#", "d#", "β#", "‖P − P̂‖#", "rank_½(P)#"),
             rows=rows,
         )

@@ -64,7 +64,7 @@ class SoftmaxStudy:
             for at in self.dimensions
         )
         columns = ("d_k#", "unscaled#", "median#", "scaled#", "median#", "entry ≤ ¼#", "spectral ≤ ½#", "not e^‖s‖#")
-        title = f"\n‖∂softmax/∂scores‖ over {self.draws:,} random queries with {self.keys} keys"
+        title = f"‖∂softmax/∂scores‖ over {self.draws:,} random queries with {self.keys} keys"
         return (Table(title=title, columns=columns, rows=rows),)
 
     def plain(self) -> dict[str, Any]:

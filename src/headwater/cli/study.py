@@ -1,0 +1,205 @@
+"""``headwater study``: experiments on training, each a table, a JSON document and a plot."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from headwater.cli.plots import check_plot, draw
+from headwater.cli.terminal import show_json, show_table, use_cores, watched
+from headwater.cli.trained import opened, text_source
+
+if TYPE_CHECKING:
+    from headwater.train.plan import Plan
+    from headwater.train.studies.result import Result
+
+study = App(name="study", help="Experiments on training: what models learn, and when.")
+
+Paths = Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)]
+Numbers = Annotated[list[int] | None, Parameter(negative="", consume_multiple=True)]
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+@study.command
+def bigram(  # noqa: PLR0913  (each is one choice a person makes on the command line)
+    model: Path | None = None,
+    /,
+    *,
+    text: Paths = None,
+    corpus: Path | None = None,
+    often: int = 1000,
+    d_model: int | None = None,
+    steps: int = 600,
+    seed: int = 0,
+    json: Flag = False,
+    plot: Path | None = None,
+) -> None:
+    """Hold a model's W_E W_U against the bigrams of its text.
+
+    A zero-layer model is W_E W_U, and learns ln p(next | present) up to a constant for each present token. Shown are its loss above
+    H(X2|X1), the divergence of its rows, the correlation of its logits with ln p, and what it gives to pairs that never occur.
+    Without a model, a zero-layer one is trained on the bytes of a text.
+
+    Parameters
+    ----------
+    model
+        A run's folder, of which all snapshots are shown; or a model's file or folder.
+    text
+        Files, folders or patterns, instead of the run's own text or Python's standard library.
+    corpus
+        The folder of a corpus that was built with the model's tokenizer.
+    often
+        How often a token must be seen for its row to count in the mean divergence.
+    d_model
+        The width of the model that is trained; as wide as the vocabulary unless said otherwise.
+    steps
+        Updates of the model that is trained.
+    seed
+        Of the first weights and the order of the text.
+    json
+        Print one JSON document instead of tables.
+    plot
+        Draw the curves to a file: .svg, .png or .pdf.
+    """
+    _prepare(plot)
+    from headwater.train.studies import bigram
+    from headwater.train.studies.pairs import Pairs
+    from headwater.train.studies.small_text import read_bytes
+
+    with watched("bigrams") as progress:
+        if model is None:
+            ids, vocab = read_bytes(text_source(text))
+            plan = _zero_layer_plan(steps, seed)
+            result = bigram.train_and_run(ids, vocab, plan, d_model=d_model or vocab, often=often, progress=progress)
+        else:
+            with opened(model, text, corpus, progress) as trained:
+                counts = trained.corpus.bigrams
+                pairs = Pairs.sparse(trained.config.vocab, counts.first, counts.second, counts.count)
+                result = bigram.run(trained.snapshots(), pairs, often=often, progress=progress)
+    _tell(result, json=json, plot=plot)
+
+
+@study.command
+def rank(  # noqa: PLR0913  (each is one choice a person makes on the command line)
+    *,
+    text: Paths = None,
+    widths: Numbers = None,
+    often: int = 1000,
+    steps: int = 600,
+    seed: int = 0,
+    json: Flag = False,
+    plot: Path | None = None,
+) -> None:
+    """Loss of zero-layer models against their width d, beside what rank d allows.
+
+    Trained on the bytes of a text. Also shown: the distance of the probabilities from the text's, with the bound that holds for it, the
+    width that a precision takes, and why the number of large singular values of P is no lower bound of it.
+
+    Parameters
+    ----------
+    text
+        Files, folders or patterns, instead of Python's standard library.
+    widths
+        The widths to try; 1, 2, 4, 8 … and the vocabulary unless said otherwise.
+    often
+        How often a token must be seen for its row to count in the distance.
+    steps
+        Updates of each model that is trained.
+    seed
+        Of the first weights and the order of the text.
+    json
+        Print one JSON document instead of tables.
+    plot
+        Draw the curves to a file: .svg, .png or .pdf.
+    """
+    _prepare(plot)
+    from headwater.train.studies import rank
+    from headwater.train.studies.small_text import read_bytes
+
+    ids, vocab = read_bytes(text_source(text))
+    with watched("widths") as progress:
+        plan = _zero_layer_plan(steps, seed)
+        result = rank.run(ids, vocab, plan, widths=widths, often=often, progress=progress)
+    _tell(result, json=json, plot=plot)
+
+
+@study.command
+def gradients(  # noqa: PLR0913  (each is one choice a person makes on the command line)
+    model: Path | None = None,
+    /,
+    *,
+    text: Paths = None,
+    corpus: Path | None = None,
+    steps: int = 600,
+    seed: int = 0,
+    json: Flag = False,
+    plot: Path | None = None,
+) -> None:
+    """Where gradients go: along paths, through depth, through the softmax of attention.
+
+    Paths: the cosine between the gradients of W_E and W_U through the direct path and through the layers. Depth: how gradients grow or
+    vanish in plain, residual, pre-norm and post-norm stacks before training. Softmax: its derivative against d_k, scaled and not.
+    Without a model, a one-layer one is trained on the bytes of a text.
+
+    Parameters
+    ----------
+    model
+        A run's folder, of which all snapshots are shown; or a model's file or folder. It must have layers and no norms.
+    text
+        Files, folders or patterns, instead of the run's own text or Python's standard library.
+    corpus
+        The folder of a corpus that was built with the model's tokenizer.
+    steps
+        Updates of the model that is trained.
+    seed
+        Of the first weights, the stacks and the order of the text.
+    json
+        Print one JSON document instead of tables.
+    plot
+        Draw the curves to a file: .svg, .png or .pdf.
+    """
+    _prepare(plot)
+    from headwater.train.batches import Batches
+    from headwater.train.plan import Plan
+    from headwater.train.studies import gradients
+    from headwater.train.studies.small_text import read_bytes
+
+    with watched("gradients") as progress:
+        if model is None:
+            ids, vocab = read_bytes(text_source(text))
+            plan = Plan(steps=steps, batch=32, learning_rate=3e-3, warmup=50, seed=seed)
+            context = gradients.one_layer(vocab).context
+            batches = Batches(ids=ids, vocab=vocab, context=context, batch=16, seed=seed + 1)
+            snapshots = gradients.train_one_layer(ids, vocab, plan, progress)
+            result = gradients.run(snapshots, batches, seed=seed, progress=progress)
+        else:
+            with opened(model, text, corpus, progress) as trained:
+                config = trained.config
+                batch = max(1, 1024 // config.context)
+                batches = Batches(
+                    ids=trained.corpus.train, vocab=config.vocab, context=config.context, batch=batch, seed=seed + 1
+                )
+                result = gradients.run(trained.snapshots(), batches, seed=seed, progress=progress)
+    _tell(result, json=json, plot=plot)
+
+
+def _prepare(plot: Path | None) -> None:
+    if plot is not None:
+        check_plot(plot)
+    use_cores()
+
+
+def _zero_layer_plan(steps: int, seed: int) -> "Plan":
+    from headwater.train.plan import Plan
+
+    return Plan(steps=steps, batch=128, learning_rate=0.03, warmup=20, final_rate=0.01, beta_2=0.99, seed=seed)
+
+
+def _tell(result: "Result", *, json: bool, plot: Path | None) -> None:
+    if plot is not None:
+        draw(result.curves(), plot)
+    if json:
+        show_json(result.plain())
+        return
+    for number, table in enumerate(result.tables()):
+        show_table(table.columns, table.rows, title="\n" * bool(number) + table.title.strip() or None)
