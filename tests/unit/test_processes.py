@@ -7,42 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-
-RECIPE = """
-name = "tiny"
-[text]
-source = {{ kind = "files", paths = ["{text}"] }}
-tokenizer = "bytes"
-held_out = 0.2
-[model]
-vocab = 256
-context = 16
-d_model = 16
-layers = 1
-attention = {{ heads = 2, d_head = 8 }}
-positions = {{ kind = "sinusoidal-positions", into = "queries-and-keys" }}
-norm = {{ kind = "pre-norm", norm = "layer-norm" }}
-[training]
-steps = 12
-batch = 8
-pieces = 2
-learning_rate = 1e-2
-warmup = 2
-[keeping]
-evaluate_every = 4
-log_every = 1
-checkpoint_every = 4
-evaluation_tokens = 256
-"""
+from tiny import tiny_recipe
 
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
-    text = tmp_path / "text.txt"
-    text.write_text("".join(f"line {number} of a small text, {number % 7} and {number % 5}\n" for number in range(6000)))
-    path = tmp_path / "tiny.toml"
-    path.write_text(RECIPE.format(text=text))
-    return path
+    return tiny_recipe(tmp_path)
 
 
 def train(recipe: Path, out: Path, *options: str, processes: int = 1) -> list[dict[str, float]]:

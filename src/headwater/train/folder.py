@@ -102,10 +102,7 @@ class RunFolder:
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, whole or not at all, and let go of all but the last few."""
-        place = self._checkpoint(checkpoint.step)
-        if place.exists():
-            return
-        with new_folder(place) as temporary:
+        with new_folder(self._checkpoint(checkpoint.step), overwrite=True, ours=(STATE, TENSORS)) as temporary:
             write_tensors(temporary / TENSORS, checkpoint.tensors)
             with (temporary / TENSORS).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -114,14 +114,14 @@ class Trainer:
             clip_grads_with_norm_(self._named.values(), self.plan.clip, length, foreach=True)
         return known
 
-    def state(self) -> dict[str, Tensor]:
+    def moments(self) -> dict[str, Tensor]:
         """The optimiser's moments, each in one piece; the same whatever the number of processes. All processes must ask."""
-        moments = self._optimiser.state
+        state = self._optimiser.state
         return {
-            f"{kind}.{name}": whole(moments[tensor][kind]).detach().clone()
+            f"{kind}.{name}": whole(state[tensor][kind]).detach().clone()
             for name, tensor in self._named.items()
             for kind in MOMENTS
-            if tensor in moments
+            if tensor in state
         }
 
     def tensors(self) -> dict[str, Tensor]:

@@ -41,7 +41,7 @@ class Keeping:
     snapshots_per_doubling: int = 1
     """Weights are kept after 1, 2, 4, 8 … updates; this many between two powers of two, 0 for none."""
     evaluation_tokens: int = 65_536
-    """Of the held-out text, the same ones every time."""
+    """Of the held-out text, the same ones every time, in whole batches; where there is not one batch of it, there is no evaluation."""
 
     def __post_init__(self) -> None:
         for name, least in (("evaluate_every", 1), ("log_every", 1), ("checkpoint_every", 1), ("snapshots_per_doubling", 0)):

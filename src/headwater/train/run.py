@@ -22,6 +22,7 @@ from headwater.errors import HeadwaterError, InputError
 from headwater.files.atomic import write_file
 from headwater.text.corpus import Corpus
 from headwater.train.batches import Batches
+from headwater.train.evaluate import bytes_of_tokens, window_starts
 from headwater.train.folder import Checkpoint, RunFolder
 from headwater.train.loop import DivergedError, Step, Trainer
 from headwater.train.processes import Sharing, World, join_world
@@ -132,9 +133,8 @@ class _Run:
         checkpoint = self.folder.last_checkpoint()
         step = 0 if checkpoint is None else checkpoint.step
         if checkpoint is not None:
-            kinds = _split(checkpoint.tensors)
-            self.trainer.restore(kinds["parameter"], kinds, step)
-            torch.set_rng_state(kinds["random"]["torch"])
+            self.trainer.restore(_under("parameter.", checkpoint.tensors), _under("moment.", checkpoint.tensors), step)
+            torch.set_rng_state(checkpoint.tensors["random.torch"])
         if self.world.is_first:
             self.folder.rewind_log(step)
             for line in self.folder.read_log():
@@ -169,7 +169,8 @@ class _Run:
 
     def _checkpoint(self, step: int) -> None:
         tensors = {f"parameter.{name}": tensor for name, tensor in self.trainer.tensors().items()}
-        tensors |= self.trainer.state() | {"random.torch": torch.get_rng_state()}
+        tensors |= {f"moment.{name}": tensor for name, tensor in self.trainer.moments().items()}
+        tensors["random.torch"] = torch.get_rng_state()
         if self.world.is_first:
             self.folder.save_checkpoint(Checkpoint(step, tensors))
 
@@ -184,36 +185,27 @@ class _HeldOut:
     """The part of the held-out text that a run is measured by, the same every time."""
 
     def __init__(self, corpus: Corpus, recipe: Recipe) -> None:
-        context, batch = recipe.model.context, recipe.training.batch
-        count = min(recipe.keeping.evaluation_tokens, len(corpus.held_out) - 1) // context
-        # Whole batches where there is a choice, so that any number of processes can share them.
-        count = count // batch * batch
-        self.batch = batch
-        starts = np.linspace(0, max(0, len(corpus.held_out) - 1 - context), count).astype(int) if count else []
-        windows = [corpus.held_out[start : start + context + 1].astype(np.int64) for start in starts]
-        self.windows = torch.from_numpy(np.stack(windows)) if windows else torch.empty((0, context + 1), dtype=torch.long)
-        sizes = np.array([len(corpus.tokenizer.token_bytes(token)) for token in range(corpus.tokenizer.size)])
-        self.bytes_per_token = float(sizes[self.windows[:, 1:].numpy()].mean()) if windows else 0.0
+        context, self.batch = recipe.model.context, recipe.training.batch
+        most = min(recipe.keeping.evaluation_tokens, len(corpus.held_out) - context)
+        # Whole batches, so that any number of processes can share them.
+        count = most // (context * self.batch) * self.batch
+        starts = window_starts(len(corpus.held_out) - context, context, count * context) if count > 0 else np.empty(0, np.int64)
+        places = starts[:, None] + np.arange(context + 1)
+        self.windows = torch.from_numpy(corpus.held_out[places].astype(np.int64))
+        sizes = bytes_of_tokens(corpus.tokenizer, recipe.model.vocab)
+        self.bytes_per_token = float(sizes[self.windows[:, 1:].numpy()].mean()) if count > 0 else 0.0
 
     def look(self, trainer: Trainer) -> dict[str, float]:
         """Mean nats for each token, and bits for each byte; nothing where too little text is held out."""
-        if not len(self.windows):
+        if not self.bytes_per_token:
             return {}
-        losses = [trainer.loss(some) for some in self.windows.split(self.batch)]
+        losses = [trainer.loss(some) for some in self.windows.reshape(-1, self.batch, self.windows.shape[1])]
         mean = math.fsum(losses) / len(losses)
         return {"held_out": round(mean, 6), "bits_per_byte": round(mean / math.log(2) / self.bytes_per_token, 6)}
 
 
-def _split(tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """Parameters and the random state in groups of their own; the optimiser's moments under their full names."""
-    groups: dict[str, Any] = {"parameter": {}, "random": {}}
-    for name, tensor in tensors.items():
-        kind, _, rest = name.partition(".")
-        if kind in ("parameter", "random"):
-            groups[kind][rest] = tensor
-        else:
-            groups[name] = tensor
-    return groups
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _claim(folder: RunFolder, recipe: Recipe, *, resume: bool) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -16,6 +16,7 @@ from headwater.train.module import TransformerModule
 from headwater.train.recipe import Recipe
 
 
+@runtime_checkable
 class Subject(Protocol):
     """Something that can be trained."""
 
