@@ -1,6 +1,7 @@
 """What holds for n-grams of any text: they are distributions, they are the textbook's, and they never look ahead."""
 
 from collections import Counter, defaultdict
+from fractions import Fraction
 from math import inf, log
 
 import hypothesis.strategies as st
@@ -11,7 +12,7 @@ from hypothesis import given
 
 from headwater.errors import InputError
 from headwater.train.evaluate import conditional_entropy, entropy, evaluate
-from headwater.train.ngrams import Counted, KneserNey, count_ngrams
+from headwater.train.ngrams import Counted, KneserNey, count_ngrams, discounts
 
 
 @st.composite
@@ -49,9 +50,9 @@ class Textbook:
         fallback = {0: 0.0, 1: 0.5, 2: 1.0, 3: 1.5}
         if 0 in (n1, n2, n3, n4):
             return fallback[min(count, 3)]
-        y = n1 / (n1 + 2 * n2)
-        found = {0: 0.0, 1: 1 - 2 * y * n2 / n1, 2: 2 - 3 * y * n3 / n2, 3: 3 - 4 * y * n4 / n3}
-        return (found if min(found.values()) >= 0 else fallback)[min(count, 3)]
+        y = Fraction(n1, n1 + 2 * n2)
+        found = {0: 0, 1: 1 - 2 * y * n2 / n1, 2: 2 - 3 * y * n3 / n2, 3: 3 - 4 * y * n4 / n3}
+        return float((found if min(found.values()) >= 0 else fallback)[min(count, 3)])
 
     def probability(self, token, context, *, is_highest=True):
         """``context`` is as long as the window allows, at most order − 1."""
@@ -133,6 +134,12 @@ def test_later_tokens_change_nothing(stream, order, data):
     cut = data.draw(st.integers(2, window.shape[1]))
     for predictor in (KneserNey(ngrams, order=order), Counted(ngrams, order=order, add=1.0)):
         assert torch.equal(predictor.nats(window)[:, : cut - 1], predictor.nats(window[:, :cut]))
+
+
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=60))
+def test_discounts_leave_something_of_every_count(counts):
+    found = discounts(np.array(counts))
+    assert all(0 <= found[count] <= count for count in range(4))
 
 
 def test_a_pair_that_was_never_counted_costs_infinitely_much_by_counts_alone():

@@ -104,6 +104,14 @@ def test_a_token_with_probability_zero_is_counted_and_costs_infinitely_much():
     assert (evaluation.nats, evaluation.impossible, evaluation.standard_error) == (math.inf, 2, None)
 
 
+def test_a_loss_beyond_all_bounds_is_told_as_such_and_one_that_is_no_number_is_refused():
+    weights = random_weights(CONFIG, 0)
+    certain = Transformer(weights.changed({"unembed.W_U": 1e6 * weights.W_U}))
+    assert evaluate(certain, IDS, context=8).perplexity == math.inf
+    with pytest.raises(InputError, match="no number"):
+        evaluate(Transformer(weights.changed({"unembed.W_U": math.nan * weights.W_U})), IDS, context=8)
+
+
 @given(st.integers(2, 300), st.integers(1, 40), st.integers(1, 200))
 def test_windows_are_different_within_the_text_and_no_more_than_asked(length, context, most):
     starts = window_starts(length, context, most)

@@ -87,10 +87,14 @@ class Comparison:
         """For people: one row for each predictor, then the entropies of the training part."""
         columns = ("", "parameters#", "nats#", "±#", "perplexity#", "bits/byte#", "above H(X2|X1)#", "impossible#")
         title = f"{self.tokens:,} held-out tokens, in windows of {self.context:,}"
-        entropies = (("H(X1)", f"{self.unigram_entropy:.4f} nats"), ("H(X2|X1)", f"{self.bigram_entropy:.4f} nats"))
+        counted = (
+            ("tokens", f"{self.counted:,}"),
+            ("H(X1)", f"{self.unigram_entropy:.4f} nats"),
+            ("H(X2|X1)", f"{self.bigram_entropy:.4f} nats"),
+        )
         return (
             Table(title=title, columns=columns, rows=tuple(map(self._words, self.rows))),
-            Table(title=f"the {self.counted:,} tokens of the training part", columns=("", ""), rows=entropies),
+            Table(title="the training part", columns=("", ""), rows=counted),
         )
 
     def _words(self, row: Row) -> tuple[str, ...]:

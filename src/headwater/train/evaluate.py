@@ -17,6 +17,8 @@ from headwater.text.tokenizer import Tokenizer
 from headwater.train.predictors import Predictor
 
 TOKENS_AT_ONCE = 8192
+MOST_NATS = 709.0
+"""Beyond it ``e^nats`` is too large for a number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,7 @@ class Evaluation:
     @property
     def perplexity(self) -> float:
         """``e^nats``: among how many equally likely tokens the next would be as hard to guess."""
-        return math.exp(self.nats)
+        return math.exp(self.nats) if self.nats < MOST_NATS else math.inf
 
 
 def silent(done: int, tokens: int) -> None:
@@ -77,6 +79,8 @@ def evaluate(
             size += int(token_bytes[windows[:, 1:].numpy()].sum())
         progress(done, tokens)
     nats = float(sum(part.sum() for part in parts)) / tokens
+    if math.isnan(nats):
+        raise InputError(f"a loss of {predictor.name} that is no number", "finite weights", "check the model")
     return Evaluation(
         tokens=tokens,
         nats=nats,

@@ -92,12 +92,12 @@ def discounts(counts: Integer[ndarray, " ngrams"]) -> Float[ndarray, "4"]:
     >>> discounts(np.array([1, 1, 1, 1, 2, 2, 3, 4]))
     array([0.  , 0.5 , 1.25, 1.  ])
     """
-    n = np.bincount(np.minimum(counts, 5), minlength=6).astype(np.float64)
-    if n[1:5].all():
-        j = np.arange(1, 4)
-        found = j - (j + 1) * n[1] / (n[1] + 2 * n[2]) * n[2:5] / n[1:4]
-        if (found >= 0).all():
-            return np.concatenate([[0.0], found])
+    n = np.bincount(np.minimum(counts, 5), minlength=6)
+    j = np.arange(1, 4)
+    # Whole numbers, so that rounding does not decide what is negative.
+    taken, share = (j + 1) * n[1] * n[2:5], (n[1] + 2 * n[2]) * n[1:4]
+    if n[1:5].all() and (taken <= j * share).all():
+        return np.append(0.0, j - taken / share)
     return np.array([0.0, 0.5, 1.0, 1.5])
 
 
