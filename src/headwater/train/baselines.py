@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from jaxtyping import Integer
@@ -131,23 +132,30 @@ class Comparison:
         }
 
     def curves(self) -> tuple[Panel, ...]:
-        """For a plot: the loss at each position, which falls where context helps."""
-        positions = tuple(float(position) for position in range(1, len(self.rows[0].evaluation.by_position) + 1))
+        """For a plot: the loss at the positions of a window, which falls where context helps."""
+        groups = _doublings(len(self.rows[0].evaluation.by_position))
+        x = tuple(sum(group) / len(group) + 1 for group in groups)
         lines = [
-            Line(label=row.name, x=positions, y=row.evaluation.by_position)
+            Line(
+                label=row.name,
+                x=x,
+                y=tuple(sum(row.evaluation.by_position[at] for at in group) / len(group) for group in groups),
+            )
             for row in self.rows
-            if not row.evaluation.impossible
         ]
-        bound = Line(label="H(X2|X1)", x=positions, y=(self.bigram_entropy,) * len(positions), kind="bound")
-        return (
-            Panel(
-                title="loss by position",
-                x="tokens seen in the window",
-                y="nats per token",
-                lines=(*lines, bound),
-                x_scale="log",
-            ),
-        )
+        bound = Line(label="H(X2|X1)", x=x, y=(self.bigram_entropy,) * len(x), kind="bound")
+        title = "loss by position, averaged between powers of two"
+        return (Panel(title=title, x="tokens seen in the window", y="nats per token", lines=(*lines, bound), x_scale="log"),)
+
+
+def _doublings(length: int) -> list[range]:
+    """Positions in groups that double: single ones say little, since each window has one of each.
+
+    >>> _doublings(6)
+    [range(0, 1), range(1, 2), range(2, 4), range(4, 6)]
+    """
+    edges = [0, *(2**power for power in range(length.bit_length()) if 2**power < length), length]
+    return [range(begin, end) for begin, end in pairwise(edges)]
 
 
 def compare(
