@@ -142,6 +142,8 @@ class Comparison:
                 y=tuple(sum(row.evaluation.by_position[at] for at in group) / len(group) for group in groups),
             )
             for row in self.rows
+            # One that learned nothing is a flat line far above the others, and an infinite one is no line.
+            if row.parameters and not row.evaluation.impossible
         ]
         bound = Line(label="H(X2|X1)", x=x, y=(self.bigram_entropy,) * len(x), kind="bound")
         title = "loss by position, averaged between powers of two"
