@@ -100,7 +100,7 @@ def rank(  # noqa: PLR0913  (each is one choice a person makes on the command li
     text
         Files, folders or patterns, instead of Python's standard library.
     widths
-        The widths to try; 1, 2, 4, 8 … and the vocabulary unless said otherwise.
+        The widths to try; 1, 2, 4, 8, 16, 24, 32, 48 … and the vocabulary unless said otherwise.
     often
         How often a token must be seen for its row to count in the distance.
     steps

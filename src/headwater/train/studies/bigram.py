@@ -120,12 +120,12 @@ class BigramStudy:
             _line("probability of unseen pairs", steps, [fit.unseen_mass for fit in self.fits]),
         ]
         gap = [
-            _line("seen above unseen", steps, [fit.gap for fit in self.fits]),
+            _line("mean of the first above the second", steps, [fit.gap for fit in self.fits]),
             _line("largest |logit|", steps, [fit.largest_logit for fit in self.fits]),
         ]
         return (
             Panel(title="Distance from the bigram table", x="step", y="nats (or probability)", lines=tuple(excess), x_scale="log", y_scale="log"),
-            Panel(title="Logits of unseen pairs run away", x="step", y="nats", lines=tuple(gap), x_scale="log"),
+            Panel(title="Logits of pairs that occur and that never do", x="step", y="nats", lines=tuple(gap), x_scale="log"),
         )  # fmt: skip
 
 

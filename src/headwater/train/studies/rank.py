@@ -139,7 +139,7 @@ class RankStudy:
     def _by_circle(self) -> Table:
         rows = tuple((f"{c.vocab}", f"{c.d_model}", f"{c.beta:g}", f"{c.distance:.1e}", f"{c.rank}") for c in self.circles)
         return Table(
-            title="tokens on a circle: rank_ε(P) is no lower bound",
+            title="tokens on a circle: full rank from d = 2",
             columns=("vocabulary#", "d#", "β#", "‖P − P̂‖#", "rank_½(P)#"),
             rows=rows,
         )
@@ -190,12 +190,12 @@ def run(
 ) -> RankStudy:
     """Train a zero-layer model of each width on a text of a small vocabulary and hold it against what its rank allows.
 
-    ``widths`` are 1, 2, 4, 8 … and the vocabulary itself unless told otherwise.
+    ``widths`` are 1, 2, 4, 8, 16, 24, 32, 48 … and the vocabulary itself unless told otherwise.
     """
     pairs = Pairs.of(ids, vocab)
     target = _Target.of(pairs, pairs.seen >= min(often, int(pairs.seen.max())))
     measured: list[Width] = []
-    chosen = sorted(set(widths or [*(2**power for power in range((vocab - 1).bit_length())), vocab]))
+    chosen = sorted(set(widths or _usual_widths(vocab)))
     for number, d_model in enumerate(chosen):
         progress(f"d = {d_model}", number / len(chosen))
         measured.append(_width(ids, pairs, target, d_model, plan))
@@ -270,6 +270,16 @@ class _Target:
 
     def distance(self, logits: Float[Tensor, "vocab vocab"]) -> float:
         return _length((self.P - logits.softmax(dim=-1))[self.common])
+
+
+def _usual_widths(vocab: int) -> list[int]:
+    """Powers of two, from 16 on also those halfway between, and the vocabulary.
+
+    >>> _usual_widths(96)
+    [1, 2, 4, 8, 16, 24, 32, 48, 64, 96]
+    """
+    powers = [2**power for power in range(vocab.bit_length())]
+    return sorted({vocab, *(width for width in [*powers, *(3 * width // 2 for width in powers if width > 8)] if width < vocab)})
 
 
 def _width(ids: NDArray[Any], pairs: Pairs, target: _Target, d_model: int, plan: Plan) -> Width:
