@@ -1,24 +1,20 @@
 """``headwater eval``: how well a model predicts held-out text, and how well simpler things do."""
 
-import tempfile
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from headwater.cli.plots import check_plot, draw
-from headwater.cli.terminal import show_json, show_table, use_cores, working
+from headwater.cli.terminal import show_json, show_table, use_cores, watched, working
+from headwater.cli.trained import Wanted, check_words, corpus_for
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
     from headwater.api import Model
     from headwater.text.corpus import Corpus
-    from headwater.text.tokenizer import Tokenizer
-    from headwater.train.baselines import Comparison
     from headwater.train.predictors import Predictor
-    from headwater.train.studies.result import Progress
 
 
 def evaluate(  # noqa: PLR0913  (each is one choice a person makes on the command line)
@@ -42,9 +38,9 @@ def evaluate(  # noqa: PLR0913  (each is one choice a person makes on the comman
     Parameters
     ----------
     model
-        A model's file or folder, in any format that Headwater reads.
+        A model's file or folder, in any format that Headwater reads; a run's folder; or the name of one of ours.
     text
-        Files, folders or patterns to read; part of them is held out.
+        Files, folders or patterns to read, instead of the text the model was trained on; part of them is held out.
     corpus
         The folder of a corpus that was built with the model's tokenizer.
     against
@@ -62,7 +58,7 @@ def evaluate(  # noqa: PLR0913  (each is one choice a person makes on the comman
         Draw the loss by position to a file: .svg, .png or .pdf.
     """
     from headwater.api import load
-    from headwater.train.baselines import USUAL, check_baselines
+    from headwater.train.baselines import USUAL, check_baselines, compare
 
     names = check_baselines(against or USUAL)
     if plot is not None:
@@ -71,9 +67,9 @@ def evaluate(  # noqa: PLR0913  (each is one choice a person makes on the comman
     with working(f"reading {model}"):
         loaded = load(model)
     length = _length(context, loaded.config.context)
-    with _opened(loaded, text, corpus) as opened:
+    with watched("reading the text") as tell, corpus_for(model, Wanted(text, corpus, held_out=0.05), tell) as opened:
         predictors = _predictors(loaded, opened, names, recurrent)
-        comparison = _compare(predictors, opened, length, most)
+        comparison = compare(predictors, opened, context=length, most=most, progress=tell)
     if plot is not None:
         draw(comparison.curves(), plot)
     if json:
@@ -89,41 +85,6 @@ def _length(asked: int | None, most: int) -> int:
     return asked or most
 
 
-@contextmanager
-def _opened(model: "Model", text: list[str] | None, folder: Path | None) -> "Generator[Corpus]":
-    """The text to evaluate on: a corpus as it is, or files as a corpus that is gone afterwards."""
-    from headwater.text.corpus import build_corpus, open_corpus
-    from headwater.text.sources import Files
-
-    if (text is None) == (folder is None):
-        given = "neither a text nor a corpus" if text is None else "both a text and a corpus"
-        raise InputError(given, "one of them", "give --text FILE or --corpus DIR")
-    if folder is not None:
-        opened = open_corpus(folder)
-        _check_words(opened.tokenizer, model, f"{folder}")
-        yield opened
-        return
-    if model.tokenizer is None:
-        raise InputError("a text for a model without a tokenizer", "a tokenizer.json beside the model", "give --corpus DIR")
-    with tempfile.TemporaryDirectory(prefix="headwater-") as temporary:
-        with _watched("reading") as tell:
-            built = build_corpus(
-                Files(paths=tuple(text or ())),
-                model.tokenizer,
-                Path(temporary) / "corpus",
-                progress=lambda done, total: tell("reading", done / total if total else 0.0),
-            )
-        yield built
-
-
-def _check_words(tokenizer: "Tokenizer", model: "Model", place: str) -> None:
-    """Ids mean the same to both: the same tokenizer, or, for a model that has none, as many tokens as it has at the most."""
-    if model.tokenizer is None and tokenizer.size <= model.config.vocab:
-        return
-    if tokenizer != model.tokenizer:
-        raise InputError(f"{place} was made with another tokenizer", "the model's own", "build or train it again with that one")
-
-
 def _predictors(model: "Model", corpus: "Corpus", names: Sequence[str], recurrent: Path | None) -> "list[Predictor]":
     from headwater.train.baselines import count_baselines
     from headwater.train.predictors import Transformer
@@ -132,25 +93,6 @@ def _predictors(model: "Model", corpus: "Corpus", names: Sequence[str], recurren
     predictors: list[Predictor] = [Transformer(model.weights, "the model")]
     if recurrent is not None:
         network, tokenizer = load(recurrent / "model" if (recurrent / "model").is_dir() else recurrent)
-        _check_words(tokenizer, model, f"{recurrent}")
+        check_words(tokenizer, model.tokenizer, model.config.vocab, f"{recurrent}")
         predictors.append(Recurrent(network))
-    with working(f"counting {len(corpus.train):,} tokens"):
-        return [*predictors, *count_baselines(corpus.train, vocab=corpus.vocab, names=names)]
-
-
-def _compare(predictors: "list[Predictor]", corpus: "Corpus", context: int, most: int) -> "Comparison":
-    from headwater.train.baselines import compare
-
-    with _watched("predicting") as tell:
-        return compare(predictors, corpus, context=context, most=most, progress=tell)
-
-
-@contextmanager
-def _watched(what: str) -> "Generator[Progress]":
-    """A bar on stderr; gone when the work is done, so that it does not stand between tables."""
-    from rich.console import Console
-    from rich.progress import Progress as Bars
-
-    with Bars(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=1.0)
-        yield lambda name, share: bars.update(task, description=name, completed=share)
+    return [*predictors, *count_baselines(corpus.train, vocab=corpus.vocab, names=names)]

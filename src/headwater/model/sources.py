@@ -5,10 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.errors import ModelFileError
+from headwater.errors import ModelFileError, did_you_mean
 from headwater.files.entries import ITEM_BYTES
 from headwater.files.plain import read_json
 from headwater.model import checkpoint
+from headwater.model.reference import reference_models
 from headwater.model.source import Source
 
 if TYPE_CHECKING:
@@ -21,15 +22,24 @@ READS = (
 
 def look(path: Path | str) -> Source:
     """The model at ``path``, recognised and checked without reading its numbers or importing torch."""
-    path = Path(path)
+    path = _meant(Path(path))
     try:
         if not path.exists():
-            raise ModelFileError("nothing is there", READS, "check the path")
+            names = reference_models()
+            do = f"{did_you_mean(str(path), names)}, or check the path" if names else "check the path"
+            raise ModelFileError("nothing is there", f"{READS}; or one of ours: {', '.join(names)}", do)
         return _reader(path)(path)
     except ModelFileError as error:
         raise _told_of(path, error) from None
     except OSError as reason:
         raise ModelFileError(f"{path} cannot be read ({reason.strerror})", READS, "check path and rights") from None
+
+
+def _meant(path: Path) -> Path:
+    """A path as it is, the model inside the folder of a training, or one of ours by name."""
+    if (path / "recipe.toml").exists() and (path / "model").is_dir():
+        return path / "model"
+    return path if path.exists() else reference_models().get(str(path), path)
 
 
 def load_weights(source: Source) -> "Weights":

@@ -117,7 +117,6 @@ def test_a_trained_network_stands_beside_the_model(headwater, place, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "neither a text nor a corpus"),
         (["--text", "x", "--corpus", "y"], "both a text and a corpus"),
         (["--text", "nowhere.txt"], "is not there"),
         (["--corpus", "{corpus}", "--context", "33"], "1 to 32"),
