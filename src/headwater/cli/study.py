@@ -8,8 +8,11 @@ from cyclopts import App, Parameter
 from headwater.cli.plots import check_plot, draw
 from headwater.cli.terminal import show_json, show_table, use_cores, watched
 from headwater.cli.trained import opened, text_source
+from headwater.errors import InputError
 
 if TYPE_CHECKING:
+    from headwater.text.corpus import Corpus
+    from headwater.text.planted import PlantedLanguage
     from headwater.train.plan import Plan
     from headwater.train.studies.result import Result
 
@@ -181,6 +184,118 @@ def gradients(  # noqa: PLR0913  (each is one choice a person makes on the comma
                 )
                 result = gradients.run(trained.snapshots(), batches, seed=seed, progress=progress)
     _tell(result, json=json, plot=plot)
+
+
+@study.command
+def recall(*, farthest: int = 64, steps: int = 200, seed: int = 0, json: Flag = False, plot: Path | None = None) -> None:
+    """Who can look back: a key, a gap of words that mean nothing, a question, and the key again.
+
+    n-grams, a recurrent network, and models of zero, one and two layers are trained on the same windows and asked at every gap.
+
+    Parameters
+    ----------
+    farthest
+        The longest gap.
+    steps
+        Updates of each model that is trained.
+    seed
+        Of the first weights and the windows.
+    json
+        Print one JSON document instead of tables.
+    plot
+        Draw the curves to a file: .svg, .png or .pdf.
+    """
+    _prepare(plot)
+    from dataclasses import replace
+
+    from headwater.text.recall import RecallTask
+    from headwater.train.studies import recall
+
+    with watched("recall") as progress:
+        plan = replace(recall.USUAL, steps=steps, seed=seed)
+        result = recall.run(RecallTask(farthest=farthest), plan, progress=progress)
+    _tell(result, json=json, plot=plot)
+
+
+@study.command
+def planted(
+    run: Path | None = None,
+    /,
+    *,
+    steps: int = 1500,
+    seed: int = 0,
+    json: Flag = False,
+    plot: Path | None = None,
+) -> None:
+    """What a one-layer model finds of a planted language, whose every rule is known.
+
+    Shown is how many of the planted skip-trigrams have their output among the words that the source lifts most. Without a run, a model
+    is trained on a language of its own.
+
+    Parameters
+    ----------
+    run
+        The folder of a run that was trained on a planted language; all of its snapshots are shown.
+    steps
+        Updates of the model that is trained.
+    seed
+        Of the language, the first weights and the order of the text.
+    json
+        Print one JSON document instead of tables.
+    plot
+        Draw the curves to a file: .svg, .png or .pdf.
+    """
+    _prepare(plot)
+    from headwater.text.planted import PlantedLanguage
+    from headwater.train.plan import Plan
+    from headwater.train.studies import planted
+
+    with watched("planted") as progress:
+        if run is None:
+            language = PlantedLanguage(seed=seed)
+            plan = Plan(steps=steps, batch=32, learning_rate=1e-2, warmup=100, seed=seed)
+            result = planted.train_and_run(language, planted.one_layer(language), plan, progress=progress)
+        else:
+            with opened(run, None, None, progress) as trained:
+                result = planted.run(trained.snapshots(), _language(trained.corpus), progress=progress)
+    _tell(result, json=json, plot=plot)
+
+
+@study.command
+def induction(model: Path, /, *, sequences: int = 16, seed: int = 0, json: Flag = False, plot: Path | None = None) -> None:
+    """Which heads find what followed last time: random tokens, twice.
+
+    Parameters
+    ----------
+    model
+        A model's file or folder, or a run's.
+    sequences
+        How many to look at.
+    seed
+        Of the random tokens.
+    json
+        Print one JSON document instead of tables.
+    plot
+        Draw the loss by position to a file: .svg, .png or .pdf.
+    """
+    _prepare(plot)
+    from headwater.api import load
+    from headwater.train.studies import induction
+
+    with watched("induction") as progress:
+        result = induction.run(load(model).weights, sequences=sequences, seed=seed, progress=progress)
+    _tell(result, json=json, plot=plot)
+
+
+def _language(corpus: "Corpus") -> "PlantedLanguage":
+    from headwater.text.sources import Planted
+
+    source = corpus.manifest.source
+    if not isinstance(source, Planted):
+        raise InputError(
+            "a run on a text that was not planted", "one whose rules are known", "train one with the recipe planted"
+        )
+    return source.language
 
 
 def _prepare(plot: Path | None) -> None:
