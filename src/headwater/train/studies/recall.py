@@ -147,7 +147,9 @@ class RecallStudy:
         )  # fmt: skip
 
 
-def run(task: RecallTask, plan: Plan, *, d_model: int = 64, windows: int = 256, progress: Progress = silent) -> RecallStudy:
+def run(
+    task: RecallTask, plan: Plan = USUAL, *, d_model: int = 64, windows: int = 256, progress: Progress = silent
+) -> RecallStudy:
     """Train each model by the plan and ask it ``windows`` questions at every gap of the task."""
     rows: list[Row] = []
     for predictor, losses in predictors(task, plan, d_model=d_model, progress=progress):
