@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import linear
+from torch.nn.functional import embedding, linear
 
 from headwater.model.attention import Rule, fused, mix, scores
 from headwater.model.components import activate, gate, normalise
@@ -36,7 +36,8 @@ def forward(weights: Weights, tokens: Tokens, tap: Tap = NOBODY, *, start: int =
 def final_stream(weights: Weights, tokens: Tokens, tap: Tap = NOBODY, *, start: int = 0) -> Stream:
     """The stream after the last block."""
     placed = place(weights, start, tokens.shape[1])
-    x = show(tap, "embed", weights.W_E[tokens])
+    # The same rows as W_E[tokens], whose gradient several threads would add up in any order.
+    x = show(tap, "embed", embedding(tokens, weights.W_E))
     if placed.in_stream is not None:
         x = x + show(tap, "positions", placed.in_stream)
     for layer in range(weights.config.layers):
