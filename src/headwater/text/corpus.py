@@ -4,6 +4,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,8 +116,8 @@ def build_corpus(  # noqa: PLR0913  (what, with what, where to, and how it is sp
         raise InputError(f"held_out is {held_out}", "a share from 0 to below 1", "change held_out")
     if not 0 <= seed < 2**62:
         raise InputError(f"the seed {seed}", "a whole number from 0 to 2⁶² − 1", "change the seed")
-    with new_folder(folder, overwrite=overwrite, ours=(*FILES, "manifest.json")) as place:
-        writer = _Writer(place, tokenizer)
+    with new_folder(folder, overwrite=overwrite, ours=(*FILES, "manifest.json")) as place, ExitStack() as files:
+        writer = _Writer(place, tokenizer, files)
         total = None if isinstance(source, Planted) else _total(source)
         done = 0
         for piece in pieces(source, tokenizer, Split(held_out, seed)):
@@ -135,7 +136,7 @@ def _total(source: TextSource) -> int | None:
 
 
 def _check_parts(writer: "_Writer", share: float) -> None:
-    train, held_out = (writer.parts[name] for name in ("train", "held_out"))
+    train, held_out = writer.train, writer.held_out
     if not train.tokens + held_out.tokens:
         raise InputError("a source without any text", "some text", "give another source")
     if not train.tokens or (share and not held_out.tokens):
@@ -146,31 +147,47 @@ def _check_parts(writer: "_Writer", share: float) -> None:
         )
 
 
+class _PartWriter:
+    """One part's file while it grows."""
+
+    def __init__(self, file: Any, dtype: np.dtype[Any]) -> None:
+        self._file, self._dtype = file, dtype
+        self.tokens = self.bytes = self.passages = 0
+
+    def add(self, piece: Piece) -> None:
+        self._file.write(piece.ids.astype(self._dtype).tobytes())
+        self.tokens += len(piece.ids)
+        self.bytes += piece.bytes
+        self.passages += 1
+
+    def finish(self) -> Part:
+        self._file.close()
+        return Part(tokens=self.tokens, bytes=self.bytes, passages=self.passages)
+
+
 class _Writer:
     """The files of a corpus while they grow."""
 
-    def __init__(self, place: Path, tokenizer: Tokenizer) -> None:
-        self.parts = {"train": Part(), "held_out": Part()}
+    def __init__(self, place: Path, tokenizer: Tokenizer, files: ExitStack) -> None:
         self._place, self._tokenizer = place, tokenizer
-        self._dtype = _dtype(tokenizer.size)
         self._counter = Counter(tokenizer.size, place)
         self._documents = 0
-        for name in self.parts:
-            (place / f"{name}.bin").touch()
+        self.train, self.held_out = (
+            _PartWriter(files.enter_context((place / name).open("wb")), _dtype(tokenizer.size)) for name in FILES[:2]
+        )
 
     def add(self, piece: Piece) -> None:
-        name = "held_out" if piece.is_held_out else "train"
         if len(piece.ids) and piece.ids.max() >= self._tokenizer.size:
             raise ModelFileError("the tokenizer gives ids that it does not have", "a sound tokenizer", "use another one")
-        with (self._place / f"{name}.bin").open("ab") as file:
-            file.write(piece.ids.astype(self._dtype).tobytes())
-        if not piece.is_held_out:
-            self._counter.add(piece.ids)
-        part = self.parts[name]
-        self.parts[name] = Part(tokens=part.tokens + len(piece.ids), bytes=part.bytes + piece.bytes, passages=part.passages + 1)
         self._documents += piece.begins
+        if piece.is_held_out:
+            self.held_out.add(piece)
+        else:
+            self.train.add(piece)
+            self._counter.add(piece.ids)
 
     def finish(self, source: TextSource, split: Split) -> Manifest:
+        train, held_out = self.train.finish(), self.held_out.finish()
         self._counter.unigrams.astype("<i8").tofile(self._place / "unigrams.bin")
         self._counter.write_bigrams(self._place / "bigrams.bin")
         (self._place / "tokenizer.json").write_bytes(self._tokenizer.to_json())
@@ -182,8 +199,8 @@ class _Writer:
             share=split.share,
             seed=split.seed,
             documents=self._documents,
-            train=self.parts["train"],
-            held_out=self.parts["held_out"],
+            train=train,
+            held_out=held_out,
             files=tuple(_stored(self._place / name) for name in FILES),
             python=platform.python_version() if isinstance(source, StandardLibrary) else None,
         )

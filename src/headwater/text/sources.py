@@ -1,5 +1,6 @@
 """Where text comes from, as settings, and the documents that are there."""
 
+import atexit
 import functools
 import glob
 import gzip
@@ -12,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from headwater.errors import ConfigError, InputError, ModelFileError
 from headwater.files.plain import file_size, open_file
@@ -156,15 +157,16 @@ def _read(file: Any) -> Iterator[bytes]:
         yield chunk
 
 
-def _read_again(stream: IO[bytes]) -> Iterator[bytes]:
+def _read_again(stream: Any) -> Iterator[bytes]:
     copy = _copied(stream)
     copy.seek(0)
     return _read(copy)
 
 
 @functools.cache
-def _copied(stream: IO[bytes]) -> IO[bytes]:
+def _copied(stream: Any) -> Any:
     """A temporary file with all that a stream gives: it comes only once, and a tokenizer is learned before it is used."""
     copy = tempfile.TemporaryFile()  # noqa: SIM115  (read until the process ends, and gone then)
+    atexit.register(copy.close)
     shutil.copyfileobj(stream, copy)
     return copy
