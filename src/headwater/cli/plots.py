@@ -16,7 +16,10 @@ FORMATS = ("svg", "png", "pdf")
 # Okabe and Ito's colours, which most people with a colour vision deficiency can tell apart; their yellow is too faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = "os^DvPX"
+DASHES = ("-", ":")
 PANELS_IN_A_ROW = 3
+MOST_INSIDE = 5
+"""Lines whose names have room inside a panel."""
 
 
 def check_plot(path: Path) -> None:
@@ -38,7 +41,8 @@ def draw(panels: "Sequence[Panel]", path: Path) -> None:
     rows = math.ceil(len(panels) / columns)
     # A fixed salt and no date: the same numbers give the same file.
     with mpl.rc_context({"svg.hashsalt": "headwater", "font.size": 9, "axes.titlesize": 10}):
-        figure: Any = Figure(figsize=(4.8 * columns, 3.6 * rows), layout="constrained")
+        width = 6.4 if any(len(panel.lines) > MOST_INSIDE for panel in panels) else 4.8
+        figure: Any = Figure(figsize=(width * columns, 3.6 * rows), layout="constrained")
         FigureCanvasAgg(figure)
         for number, panel in enumerate(panels):
             _draw_panel(figure.add_subplot(rows, columns, number + 1), panel)
@@ -58,14 +62,21 @@ def _draw_panel(axes: Any, panel: "Panel") -> None:
         if line.kind == "bound":
             axes.plot(x, y, color="#777777", linestyle="--", linewidth=1.2, label=line.label)
             continue
-        colour, marker = COLOURS[measured % len(COLOURS)], MARKERS[measured % len(MARKERS)]
-        axes.plot(x, y, color=colour, marker=marker, markersize=3.5, linewidth=1.4, label=line.label)
+        axes.plot(x, y, **_look(measured), markevery=max(1, len(x) // 24), label=line.label)
         measured += 1
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
     axes.grid(visible=True, color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8)
+    beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if len(panel.lines) > MOST_INSIDE else {}
+    axes.legend(frameon=False, fontsize=8, **beside)
+
+
+def _look(number: int) -> dict[str, Any]:
+    """Colour, marker and stroke, which together tell lines apart when they are printed in grey too."""
+    colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+    dash = DASHES[number // len(COLOURS) % len(DASHES)]
+    return {"color": colour, "marker": marker, "markersize": 3.5, "linestyle": dash, "linewidth": 1.4}
 
 
 def _shown(line: "Line", panel: "Panel") -> tuple[list[float], list[float]]:
