@@ -132,7 +132,7 @@ class PlantedStudy:
 
 
 def run(
-    snapshots: Iterable[tuple[int, Weights]], language: PlantedLanguage, *, tokens: int = 65_536, progress: Progress = silent
+    snapshots: Iterable[tuple[int, Weights]], language: PlantedLanguage, *, tokens: int = 32_768, progress: Progress = silent
 ) -> PlantedStudy:
     """Hold each of some one-layer models, with the step it was made at, against the language that it was trained on.
 
