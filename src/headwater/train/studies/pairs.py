@@ -46,7 +46,7 @@ class Pairs:
     @staticmethod
     def sparse(vocab: int, first: NDArray[Any], second: NDArray[Any], count: NDArray[Any]) -> "Pairs":
         """Pairs that have been counted and sorted before."""
-        return Pairs(vocab, *(torch.from_numpy(np.asarray(part, dtype=np.int64)) for part in (first, second, count)))
+        return Pairs(vocab, *(torch.from_numpy(np.array(part, dtype=np.int64)) for part in (first, second, count)))
 
     @cached_property
     def total(self) -> int:
