@@ -1,7 +1,7 @@
 """Jobs side by side: each in a process of its own, taking turns, best of several; the machine's noise hits all alike.
 
-A job is named ``module:function``; the function prepares and returns a callable that does the work once. Between turns a process
-sleeps, so only one works at a time.
+A job is named ``module:function``, or ``module:function:word`` where the function takes a word; the function prepares and returns
+a callable that does the work once. Between turns a process sleeps, so only one works at a time.
 """
 
 import importlib
@@ -19,11 +19,12 @@ THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 
 
 @dataclass(frozen=True)
 class Result:
-    """The best time, and the most memory a turn took beyond what was there after preparing."""
+    """The best time, the most memory a turn took beyond what was there after preparing, and the last turn's number, if any."""
 
     seconds: float
     megabytes: float
     resident: float
+    answer: float | None
 
 
 def contest(jobs: dict[str, str], rounds: int) -> dict[str, Result]:
@@ -45,7 +46,8 @@ def contest(jobs: dict[str, str], rounds: int) -> dict[str, Result]:
 
 
 def _best(results: list[Result]) -> Result:
-    return Result(min(r.seconds for r in results), max(r.megabytes for r in results), results[0].resident)
+    seconds, megabytes = min(r.seconds for r in results), max(r.megabytes for r in results)
+    return Result(seconds, megabytes, results[0].resident, results[-1].answer)
 
 
 def _start(job: str) -> subprocess.Popen[str]:
@@ -73,9 +75,9 @@ def _work(job: str) -> None:
     import torch
 
     torch.set_num_threads(THREADS)
-    module, function = job.split(":")
+    module, function, *words = job.split(":")
     sys.path.insert(0, str(Path(__file__).parent))
-    run = getattr(importlib.import_module(module), function)()
+    run = getattr(importlib.import_module(module), function)(*words)
     resident = _memory("VmRSS")
     for _ in sys.stdin:
         Path("/proc/self/clear_refs").write_text("5")  # starts the high-water mark anew
@@ -83,8 +85,10 @@ def _work(job: str) -> None:
         result = run()
         seconds = time.perf_counter() - before
         peak = _memory("VmHWM")
+        answer = result if isinstance(result, float) else None
         del result
-        print("turn " + json.dumps({"seconds": seconds, "megabytes": peak - resident, "resident": resident}), flush=True)
+        turn = {"seconds": seconds, "megabytes": peak - resident, "resident": resident, "answer": answer}
+        print("turn " + json.dumps(turn), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import forward
+import training
 
 HERE = Path(__file__).parent
-TABLES = [forward]
+TABLES = [forward, training]
 PEERS = ["torch", "transformers", "transformer-lens", "numpy"]
 
 
