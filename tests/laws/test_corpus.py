@@ -80,8 +80,7 @@ def test_a_text_of_words_can_be_cut_where_a_word_ends(text):
 def test_what_python_calls_no_white_space_is_none_to_the_library():
     every = "".join(chr(number) for number in range(0x110000) if not 0xD800 <= number <= 0xDFFF)
     kept = normalizers.Replace(tokenizers.Regex(r"\s"), "").normalize_str(every)
-    assert " " not in kept
-    assert set(re.findall(r"\S", every)) <= set(kept)
+    assert set(re.findall(r"[\S\x1c-\x1f]", every)) == set(kept)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +113,10 @@ documents = st.lists(
     st.one_of(
         st.binary(max_size=40),
         st.text(SIGNS, max_size=40).map(str.encode),
-        st.builds(long_text, st.integers(0, 2**32), st.integers(PASSAGE, 3 * PASSAGE)),
+        st.builds(long_text, st.integers(0, 2**32), st.integers(PASSAGE, 2 * PASSAGE)),
     ),
     min_size=1,
-    max_size=4,
+    max_size=3,
 )
 
 
@@ -166,7 +165,7 @@ def test_both_parts_together_give_back_every_byte(datas, seed):
 @given(st.integers(0, 2**32), st.integers(0, 99), st.floats(0.2, 0.8))
 def test_a_split_text_can_be_put_together_again(number, seed, share):
     draws = np.random.default_rng(number)
-    datas = [long_text(number, 8 * PASSAGE), *(draws.bytes(30) for _ in range(20))]
+    datas = [long_text(number, 5 * PASSAGE), *(draws.bytes(30) for _ in range(20))]
     with TemporaryDirectory() as folder:
         corpus = build(datas, BPE, folder, held_out=share, seed=seed)
         train, held_out = (stretches(part) for part in (corpus.train, corpus.held_out))

@@ -152,10 +152,11 @@ def _show(shown: "Corpus", top: int, *, json: bool) -> None:
         return
     counts, entropies = document["counts"], document["entropy"]
     rows = [[name, *(f"{counts[part][name]:,}" for part in ("train", "held_out"))] for name in ("tokens", "bytes", "passages")]
-    show_table(["", "train#", "held out#"], rows, title=str(shown.folder))
+    show_table(["", "train#", "held out#"], rows)
     show_table(
         ["", ""],
         [
+            ("corpus", str(shown.folder)),
             ("documents", f"{shown.manifest.documents:,}"),
             ("vocabulary", f"{shown.vocab:,} tokens, of which {document['vocabulary_seen']:,} occur in train"),
             ("entropy of a token", f"{entropies['unigrams']:.4f} nats"),

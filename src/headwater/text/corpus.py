@@ -3,7 +3,7 @@
 import hashlib
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,8 @@ from headwater.files.atomic import new_folder
 from headwater.files.plain import file_size, open_file, read_json
 from headwater.settings import from_plain, setting, to_plain
 from headwater.text.counts import RECORD, Counter
-from headwater.text.encoding import Piece, Split, pieces
-from headwater.text.sources import Built, Files, Planted, StandardInput, StandardLibrary, TextSource, documents
+from headwater.text.encoding import Piece, divide, pieces, planted_pieces
+from headwater.text.sources import Built, Files, Planted, StandardInput, StandardLibrary, TextSource
 from headwater.text.tokenizer import Tokenizer, read_tokenizer
 
 FORMAT = "headwater-corpus/1"
@@ -108,7 +108,7 @@ def build_corpus(  # noqa: PLR0913  (what, with what, where to, and how it is sp
 ) -> Corpus:
     """Encode a source into a new folder, a little at a time; ``held_out`` is the share that is not trained on.
 
-    Whole passages are held out, by a lot drawn from their content: equal passages are never on both sides.
+    Whole passages are held out, by lots drawn from their content: equal passages are never on both sides.
     """
     if isinstance(source, Built):
         raise InputError(f"{source.folder} is a corpus already", "a text", "open it with open_corpus")
@@ -118,21 +118,26 @@ def build_corpus(  # noqa: PLR0913  (what, with what, where to, and how it is sp
         raise InputError(f"the seed {seed}", "a whole number from 0 to 2⁶² − 1", "change the seed")
     with new_folder(folder, overwrite=overwrite, ours=(*FILES, "manifest.json")) as place, ExitStack() as files:
         writer = _Writer(place, tokenizer, files)
-        total = None if isinstance(source, Planted) else _total(source)
-        done = 0
-        for piece in pieces(source, tokenizer, Split(held_out, seed)):
+        for done, total, piece in _told(source, tokenizer, held_out, seed):
             writer.add(piece)
-            done += piece.bytes
             progress(done, total)
         _check_parts(writer, held_out)
-        manifest = writer.finish(source, Split(held_out, seed))
+        manifest = writer.finish(source, held_out, seed)
         (place / "manifest.json").write_text(json.dumps(to_plain(manifest), indent=2, ensure_ascii=False) + "\n")
     return open_corpus(folder)
 
 
-def _total(source: TextSource) -> int | None:
-    sizes = [document.size for document in documents(source)]
-    return None if None in sizes else sum(size for size in sizes if size)
+def _told(source: TextSource, tokenizer: Tokenizer, share: float, seed: int) -> Iterator[tuple[int, int | None, Piece]]:
+    """The pieces of a source, each with the bytes that are done by then and those that there are."""
+    if isinstance(source, Planted):
+        stream, total = planted_pieces(source, tokenizer, share, seed), None
+    else:
+        division = divide(source, tokenizer, share, seed)
+        stream, total = pieces(source, tokenizer, division), division.bytes
+    done = 0
+    for piece in stream:
+        done += piece.bytes
+        yield done, total, piece
 
 
 def _check_parts(writer: "_Writer", share: float) -> None:
@@ -140,11 +145,8 @@ def _check_parts(writer: "_Writer", share: float) -> None:
     if not train.tokens + held_out.tokens:
         raise InputError("a source without any text", "some text", "give another source")
     if not train.tokens or (share and not held_out.tokens):
-        count = train.passages + held_out.passages
-        given = f"too little text to hold out a share of {share:g}: all of its passages ({count}) went to one part"
-        raise InputError(
-            given, "many documents, or a longer one", "change the share (0 holds out nothing), the seed or the text"
-        )
+        given = f"a text too short to hold out a share of {share:g}"
+        raise InputError(given, "several documents, or a longer one", "give more text, or hold out 0")
 
 
 class _PartWriter:
@@ -186,7 +188,7 @@ class _Writer:
             self.train.add(piece)
             self._counter.add(piece.ids)
 
-    def finish(self, source: TextSource, split: Split) -> Manifest:
+    def finish(self, source: TextSource, share: float, seed: int) -> Manifest:
         train, held_out = self.train.finish(), self.held_out.finish()
         self._counter.unigrams.astype("<i8").tofile(self._place / "unigrams.bin")
         self._counter.write_bigrams(self._place / "bigrams.bin")
@@ -196,8 +198,8 @@ class _Writer:
             source=source,
             tokenizer=self._tokenizer.sha256,
             vocab=self._tokenizer.size,
-            share=split.share,
-            seed=split.seed,
+            share=share,
+            seed=seed,
             documents=self._documents,
             train=train,
             held_out=held_out,

@@ -19,8 +19,10 @@ PASSAGE = 2**13
 LONGEST = 2**22
 """Characters that may pass without such a place."""
 
+LOTS = 2**16
+
 ANYWHERE = re.compile(r"(?s)(?=.)")
-WORD_END = re.compile(r"(?<=\S)(?=[ \t\r\n])")
+WORD_END = re.compile(r"(?<=\S)(?=[^\S\x1c-\x1f])")
 BEFORE_SPACE = re.compile(r"(?<=\S)(?= )")
 
 Table = dict[str, Any]
@@ -45,10 +47,9 @@ class Passage:
         bad = _NO_UTF8.search(self.text)
         return self.offset + len(self.text[: bad.start()].encode()) if bad else None
 
-    def is_held_out(self, share: float, seed: int) -> bool:
-        """A lot drawn from the content alone: equal passages, wherever they stand, are on the same side."""
-        lot = blake2b(self.data, digest_size=8, key=str(seed).encode()).digest()
-        return int.from_bytes(lot, "big") < share * 2**64
+    def lot(self, seed: int) -> int:
+        """A number below ``LOTS``, drawn from the content alone: equal passages have equal lots, wherever they stand."""
+        return int.from_bytes(blake2b(self.data, digest_size=2, key=str(seed).encode()).digest(), "big")
 
 
 def passages(document: Document, places: re.Pattern[str] | None) -> Iterator[Passage]:
@@ -91,7 +92,7 @@ def cut_places(tokenizer: Tokenizer) -> re.Pattern[str] | None:
     r"""Where a text can be cut so that the tokens of its pieces are the tokens of the whole; ``None`` where that is not known.
 
     GPT-2's way of splitting never joins a character to white space after it, and looks ahead from white space only: so before
-    a blank or line break that follows anything else, the text may be cut. Others may join a line break to what precedes it.
+    white space that follows anything else, the text may be cut. Other ways may join a line break to what precedes it.
     """
     plain: Table = json.loads(tokenizer.to_json())
     first: Table = plain.get("pre_tokenizer") or {}
