@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
-from headwater.model.config import Attention, FeedForward, ModelConfig, NoNorm, PreNorm
+from headwater.model.config import Attention, FeedForward, LearnedPositions, ModelConfig, NoNorm, PreNorm
 from headwater.model.forward import Block, final_stream, forward, unembed
 from headwater.model.positions import place
 from headwater.model.taps import NOBODY, Look, Recorder, Tap
@@ -20,7 +20,7 @@ from headwater.train.studies.gradient_depth import WithoutResidual, stream_gradi
 from headwater.train.studies.gradient_paths import cosine_at_the_logits, path_gradients
 from headwater.train.studies.pairs import Pairs
 from headwater.train.studies.zero_layer import PairModule, counts_of, zero_layer
-from strategies import models, random_tokens, random_weights, seeds
+from strategies import Member, models, random_tokens, random_weights, seeds
 
 
 def random_text(seed, vocab, length=400):
@@ -132,7 +132,13 @@ def test_the_corrected_bound_holds_for_every_rank_of_any_table(seed, vocab, conc
 attention_only = models(layers=st.integers(1, 3), norm=st.just(NoNorm()))
 
 
+PLACED = ModelConfig(
+    vocab=5, context=4, d_model=4, layers=2, attention=Attention(heads=1, d_head=2), positions=LearnedPositions()
+)
+
+
 @given(attention_only)
+@example(Member(PLACED, seed=0, length=4))
 def test_the_gradients_through_all_paths_add_up_to_the_whole_gradients(member):
     weights, tokens = member
     windows = torch.cat([tokens, tokens[:, :1]], dim=1)

@@ -179,16 +179,14 @@ def stream_gradients(weights: Weights, tokens: Tokens, tap: Tap = NOBODY) -> lis
 
     L is the mean cross-entropy of each next token, with attention patterns held fixed.
     """
-    layers = range(weights.config.layers)
-    leaves = {
-        f"blocks.{layer}.mlp.W_out": weights.tensors()[f"blocks.{layer}.mlp.W_out"].clone().requires_grad_() for layer in layers
-    }
+    layers, tensors = range(weights.config.layers), weights.tensors()
+    names = ["embed.W_E", *(f"blocks.{layer}.mlp.W_out" for layer in layers)]
+    leaves = {name: tensors[name].clone().requires_grad_() for name in names}
     watch = Recorder(["L0.in", "L*.out"])
-    embedded = weights.W_E.clone().requires_grad_()
-    logits = forward(weights.changed({"embed.W_E": embedded, **leaves}), tokens[:, :-1], Chain(tap, FixedPatterns(), watch))
+    logits = forward(weights.changed(leaves), tokens[:, :-1], Chain(tap, FixedPatterns(), watch))
     loss = cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
     stream = [watch.kept["L0.in"], *(watch.kept[f"L{layer}.out"] for layer in layers)]
-    return list(grad(loss, [*stream, *leaves.values()]))
+    return list(grad(loss, [*stream, *(leaves[name] for name in names[1:])]))
 
 
 def _logs(kind: Kind, layers: int, scale: float, seed: int) -> Tensor:
