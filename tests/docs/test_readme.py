@@ -1,11 +1,13 @@
 """The README's example prints what the README says, and its commands exist."""
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 from headwater.cli.main import app
+from headwater.model.reference import reference_models
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -32,11 +34,28 @@ def test_every_command_in_the_readme_exists_and_no_other_does():
 
 def test_every_file_in_the_readme_exists():
     tree = re.search(r"```\n(src/headwater/\n.*?)```", README, re.DOTALL)[1]
-    folder = ROOT
+    inside = [ROOT]
     for line in tree.splitlines():
         depth, name = (len(line) - len(line.lstrip())) // 2, line.split()[0]
-        folder = ROOT if depth == 0 else ROOT / "src/headwater" if depth == 1 else ROOT / "src/headwater/model"
-        assert (folder / name).exists(), line
+        inside = [*inside[: depth + 1], inside[depth] / name]
+        assert inside[-1].exists(), line
+
+
+def test_the_table_of_models_says_what_their_cards_say():
+    assert reference_table() in README
+    names = ", ".join(f"`{name}`" for name in sorted(reference_models()))
+    assert names in README
+
+
+def reference_table():
+    """The README's table, from the cards."""
+    lines = ["| model | | parameters | its loss | bigram | trigram | 5-gram |", "|---|---|---|---|---|---|---|"]
+    for name, folder in sorted(reference_models().items()):
+        card = json.loads((folder / "card.json").read_text())
+        nats = {row["predictor"].removesuffix(", Kneser-Ney"): f"{row['nats']:.3f}" for row in card["held_out"]["rows"]}
+        losses = " | ".join(nats[predictor] for predictor in ("this model", "bigram", "trigram", "5-gram"))
+        lines.append(f"| `{name}` | {card['about']} | {card['parameters']:,} | {losses} |")
+    return "\n".join(lines)
 
 
 def test_every_make_target_in_the_readme_exists():

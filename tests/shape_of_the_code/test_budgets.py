@@ -30,7 +30,15 @@ def run(code):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["inspect", "--help"], ["generate", "--help"], ["convert", "--help"], ["demo", "--help"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["inspect", "--help"],
+        ["generate", "--help"],
+        ["convert", "--help"],
+        ["demo", "--help"],
+        *([verb, "--help"] for verb in ("train", "eval", "study", "corpus")),
+    ],
 )
 def test_help_and_version_do_not_load_torch(arguments):
     code = f"""

@@ -7,6 +7,7 @@ from typing import Any
 
 from headwater.cli.terminal import show_json, show_table
 from headwater.files.entries import TensorEntry
+from headwater.files.plain import read_json
 from headwater.model.config import (
     Attention,
     FeedForward,
@@ -45,6 +46,8 @@ def inspect(model: Path, /, *, json: bool = False) -> None:
         show_json(_document(source))
         return
     show_table(["", ""], describe(source))
+    if card := _card(source):
+        show_table(["", ""], _card_rows(card), title="\nits card")
     show_table(
         ["tensor", "format", "shape", "numbers#"], _tensor_rows(source.entries), title="\ntensors, as the file names them"
     )
@@ -57,6 +60,7 @@ def _document(source: Source) -> dict[str, Any]:
         "config": to_plain(source.config),
         "parameters": parameter_count(source.config),
         "tokenizer": source.words is not None,
+        **({"card": card} if (card := _card(source)) else {}),
         "tensors": [{"name": entry.name, "dtype": entry.dtype, "shape": list(entry.shape)} for entry in source.entries],
     }
 
@@ -81,6 +85,30 @@ def describe(source: Source) -> list[tuple[str, str]]:
             _join("tied to the embedding" if config.unembedding.tied else "its own", "biased" * config.unembedding.bias),
         ),
     ]
+
+
+def _card(source: Source) -> dict[str, Any] | None:
+    """What one of our own models says about itself."""
+    place = source.path / "card.json"
+    return read_json(place) if place.exists() else None
+
+
+def _card_rows(card: dict[str, Any]) -> list[tuple[str, str]]:
+    text, trained, held_out = card["text"], card["trained"], card["held_out"]
+    losses = [f"{row['nats']:.3f} {row['predictor']}" for row in held_out["rows"]]
+    rows = [
+        ("", card["about"]),
+        ("text", f"{text['source']}, {text['tokens']:,} tokens; {text['held_out_tokens']:,} more held out"),
+        ("trained", f"{trained['updates']:,} updates, {trained['tokens']:,} tokens, {trained['minutes']} minutes"),
+        ("held-out loss", f"nats per token over {held_out['tokens']:,}: {' · '.join(losses)}"),
+    ]
+    if "planted_repeats" in card:
+        rows.append(("planted repeats", card["planted_repeats"]))
+    if "induction" in card:
+        found = card["induction"]
+        nats = f"{found['nats_first_time']:.2f} nats the first time, {found['nats_second_time']:.2f} the second"
+        rows.append(("induction", f"{found['head']} scores {found['score']:.2f}; random tokens cost {nats}"))
+    return [*rows, ("made by", card["made_by"])]
 
 
 def _join(*words: str) -> str:
