@@ -17,6 +17,7 @@ from typing import Any, cast
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 
 def cross_entropy(
@@ -47,8 +48,8 @@ def nats(
 ) -> Float[Tensor, " tokens"]:
     """The cross-entropy of each target, without gradients.
 
-    >>> nats(torch.tensor([[1.0], [-1.0]]), torch.tensor([[1e4, 0.0]]), None, torch.tensor([1, 1]))
-    tensor([10000.,     0.])
+    >>> nats(torch.tensor([[2.0], [0.0]]), torch.tensor([[1e4, 0.0]]), None, torch.tensor([1, 1])).tolist()
+    [20000.0, 0.6931471824645996]
     """
     x, W = _for_products(stream, W_U)
     return torch.cat([loss for *_, loss in _in_chunks(x, W, b_U, targets)])
@@ -95,33 +96,36 @@ def _in_chunks(x: Tensor, W: Tensor, b: Tensor | None, targets: Tensor) -> Itera
     for start in range(0, len(x), size):
         some = slice(start, start + size)
         padded = room[: len(x[some])]
-        logits = padded[:, :vocab]
         padded[:, vocab:] = -torch.inf
-        if x.dtype == room.dtype:
-            torch.mm(x[some], W, out=logits)
-        else:
-            logits.copy_(x[some] @ W)
-        if b is not None:
-            logits += b
-        yield some, logits, _to_probabilities(padded, targets[some])
+        p = _unembed(x[some], W, b, out=padded[:, :vocab])
+        torch.softmax(padded, dim=1, out=padded)
+        chosen = p.gather(1, targets[some, None])[:, 0]
+        loss = -chosen.log()
+        # A probability can be too small for its number format, though its logarithm is not.
+        small = chosen < torch.finfo(p.dtype).tiny
+        if small.any():
+            logits = _unembed(x[some][small], W, b, out=p.new_empty(int(small.sum()), vocab))
+            loss[small] = functional.cross_entropy(logits, targets[some][small], reduction="none")
+        yield some, p, loss
 
 
 def tokens_at_once(vocab: int) -> int:
-    """Tokens in a chunk: their logits stay in a processor's cache, or are as few as matrix products run well with.
+    """Tokens in a chunk: enough for matrix products to run at full speed, and their logits in a processor's cache if they fit.
 
     >>> tokens_at_once(4096), tokens_at_once(50_257)
-    (976, 256)
+    (976, 512)
     """
-    return min(1024, max(256, 4_000_000 // vocab))
+    return min(1024, max(512, 4_000_000 // vocab))
 
 
-def _to_probabilities(logits: Tensor, targets: Tensor) -> Tensor:
-    """Logits become probabilities in place; what comes back is each target's cross-entropy, whatever the size of the logits."""
-    target = logits.gather(1, targets[:, None])[:, 0]
-    largest = logits.amax(dim=1)
-    torch.softmax(logits, dim=1, out=logits)
-    # The largest probability is 1 / Σ exp(logit − largest) and cannot underflow.
-    return largest - target - logits.amax(dim=1).log()
+def _unembed(x: Tensor, W: Tensor, b: Tensor | None, out: Tensor) -> Tensor:
+    if x.dtype == out.dtype:
+        torch.mm(x, W, out=out)
+    else:
+        out.copy_(x @ W)
+    if b is not None:
+        out += b
+    return out
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor, share: float) -> None:
