@@ -13,6 +13,7 @@ from headwater.files.plain import read_bytes
 from headwater.model.config import ModelConfig
 from headwater.settings import from_plain, setting, to_plain
 from headwater.text.sources import Built, Files, Planted, StandardInput, StandardLibrary
+from headwater.text.training import TokenizerKind
 from headwater.train.batches import Repeats
 from headwater.train.plan import Plan
 
@@ -24,7 +25,7 @@ class Reading:
     """Which text is read, and how it is cut into tokens."""
 
     source: Files | StandardInput | StandardLibrary | Planted | Built
-    tokenizer: Literal["bpe", "words", "characters", "bytes"] = "bpe"
+    tokenizer: TokenizerKind = "bpe"
     """``bpe`` learns as many pieces as the model has tokens. A planted language and a built corpus bring their own."""
     held_out: float = 0.05
     """The share of the text that is never trained on."""

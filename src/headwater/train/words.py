@@ -5,10 +5,8 @@ from pathlib import Path
 
 from headwater.errors import ConfigError
 from headwater.text.corpus import Corpus, build_corpus, open_corpus
-from headwater.text.passages import texts
-from headwater.text.sources import Built, Files, Planted
-from headwater.text.tokenizer import Tokenizer, byte_tokenizer
-from headwater.text.training import character_tokenizer, split_words, train_bpe, word_tokenizer
+from headwater.text.sources import Built, Files
+from headwater.text.training import make_tokenizer
 from headwater.train.recipe import Recipe
 
 
@@ -24,24 +22,10 @@ def prepare_corpus(
     elif folder.exists():
         corpus = open_corpus(folder, verify=True)
     else:
-        corpus = build_corpus(source, _tokenizer(recipe), folder, held_out=recipe.text.held_out, progress=progress)
+        tokenizer = make_tokenizer(source, recipe.text.tokenizer, recipe.model.vocab)
+        corpus = build_corpus(source, tokenizer, folder, held_out=recipe.text.held_out, progress=progress)
     if corpus.tokenizer.size > recipe.model.vocab:
         raise ConfigError(
             f"model.vocab is {recipe.model.vocab:,}", f"the tokenizer's {corpus.tokenizer.size:,} or more", "change model.vocab"
         )
     return corpus
-
-
-def _tokenizer(recipe: Recipe) -> Tokenizer:
-    source = recipe.text.source
-    if isinstance(source, Planted):
-        return source.language.tokenizer()
-    match recipe.text.tokenizer:
-        case "bytes":
-            return byte_tokenizer()
-        case "bpe":
-            return train_bpe(texts(source), recipe.model.vocab)
-        case "words":
-            return word_tokenizer(split_words(texts(source)))
-        case "characters":
-            return character_tokenizer(texts(source))
