@@ -79,7 +79,6 @@ def _card(published: _Published) -> dict[str, Any]:
             f"{repeats.share:.0%} of its training sequences are random tokens, {repeats.shortest} to {repeats.longest} of them written "
             "again and again: on natural text alone induction heads take about 10⁹ tokens to appear"
         )
-    if recipe.model.layers > 1:
         card["induction"] = _induction(published.weights)
     return card
 
