@@ -31,7 +31,8 @@ class Shape:
         return f"d {self.d_model}, V {self.vocab:,}"
 
 
-SHAPES = {"small": Shape(256, 5_000, 4, 1.4), "middle": Shape(512, 16_000, 1, 0.0), "large": Shape(768, 50_257, 1, 1.2)}
+# 50,304 is the vocabulary of GPT-2 as nanoGPT pads it, for speed.
+SHAPES = {"small": Shape(256, 5_000, 4, 1.4), "middle": Shape(512, 16_000, 1, 0.0), "large": Shape(768, 50_304, 1, 1.2)}
 OURS, PEER, FLOOR = "headwater", "nanoGPT's loop", "the weights' matrix products alone"
 JOBS = {
     OURS: "headwater",
