@@ -1,7 +1,7 @@
 """Headwater turns a transformer into an exact sum.
 
 >>> import headwater as hw
->>> model = hw.Model(hw.Weights.draw(hw.named("one-layer"), seed=0))
+>>> model = hw.load("one-layer")
 >>> model.record([1, 2, 3])["L0.pattern"].shape
 torch.Size([1, 8, 3, 3])
 
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from headwater.model.record import Record, record
     from headwater.model.taps import Recorder, Tap
     from headwater.model.weights import Weights
+    from headwater.text.corpus import Corpus, build_corpus, open_corpus
+    from headwater.text.planted import PlantedLanguage
+    from headwater.text.tokenizer import Tokenizer
+    from headwater.train.recipe import Recipe, read_recipe
+    from headwater.train.run import Ways, run_recipe
 
 _HOMES = {
     "headwater.api": ["Model", "load"],
@@ -63,12 +68,18 @@ _HOMES = {
     "headwater.model.record": ["Record", "record"],
     "headwater.model.taps": ["Recorder", "Tap"],
     "headwater.model.weights": ["Weights"],
+    "headwater.text.corpus": ["Corpus", "build_corpus", "open_corpus"],
+    "headwater.text.planted": ["PlantedLanguage"],
+    "headwater.text.tokenizer": ["Tokenizer"],
+    "headwater.train.recipe": ["Recipe", "read_recipe"],
+    "headwater.train.run": ["Ways", "run_recipe"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Attention",
     "ConfigError",
+    "Corpus",
     "FeedForward",
     "GatedFeedForward",
     "HeadwaterError",
@@ -80,22 +91,30 @@ __all__ = [
     "ModelFileError",
     "NoNorm",
     "NoPositions",
+    "PlantedLanguage",
     "PostNorm",
     "PreNorm",
     "RMSNorm",
+    "Recipe",
     "Record",
     "Recorder",
     "RotaryPositions",
     "Sampling",
     "SinusoidalPositions",
     "Tap",
+    "Tokenizer",
     "Unembedding",
+    "Ways",
     "Weights",
     "__version__",
+    "build_corpus",
     "forward",
     "load",
     "named",
+    "open_corpus",
+    "read_recipe",
     "record",
+    "run_recipe",
 ]
 
 
