@@ -174,6 +174,7 @@ class PlantedLanguage:
 
     def tokenizer(self) -> Tokenizer:
         """One token for each word."""
+        # Tokenizers are learned from sources, of which this language is one.
         from headwater.text.training import word_tokenizer
 
         return word_tokenizer(self.vocabulary)

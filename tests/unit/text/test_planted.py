@@ -20,6 +20,15 @@ def test_words_are_different_and_the_first_is_the_full_stop():
     assert all(len(word) == 4 and word.isascii() and word.islower() for word in words[1:])
 
 
+def test_a_text_goes_through_the_tokenizer_and_comes_back():
+    language = PlantedLanguage()
+    ids = language.sample(500, seed=0).ids.tolist()
+    tokenizer = language.tokenizer()
+    assert tokenizer.size == language.words
+    assert tokenizer.encode(" ".join(language.vocabulary[word] for word in ids)) == ids
+    assert tokenizer.decode(ids[:3]) == " ".join(language.vocabulary[word] for word in ids[:3])
+
+
 def test_the_truth_has_the_sizes_that_were_asked_for_and_each_word_one_part_in_it():
     language = PlantedLanguage(skips=Skips(count=48, sources=40, destinations=6), copying=Copying(words=12, after=2))
     trigrams, copies = language.skip_trigrams, language.copies
