@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 from headwater.errors import ConfigError, InputError, ModelFileError
 from headwater.files.atomic import new_folder, write_file
@@ -132,7 +133,7 @@ class RecurrentModule(nn.Module):
 
     def stream(self, tokens: Int[Tensor, "batch pos"]) -> Stream:
         """The state of the last layer after each token; it begins at zero with each text."""
-        return self.lstm(self.W_E[tokens])[0]
+        return self.lstm(embedding(tokens, self.W_E))[0]
 
     def _unembedding(self) -> tuple[Tensor, Tensor | None]:
         unembedding = self.config.unembedding
