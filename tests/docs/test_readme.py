@@ -20,7 +20,8 @@ def test_the_examples_print_what_the_readme_says():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     # The certificate is rounding, which differs from machine to machine.
     assert without_certificate(result.stdout) == without_certificate(printed)
-    assert float(re.search(r"certificate: (.*)", result.stdout)[1]) < 1e-5
+    # A trained model's logits reach some tens: float32 has seven digits for them.
+    assert float(re.search(r"certificate: (.*)", result.stdout)[1]) < 1e-4
 
 
 def without_certificate(text):
