@@ -60,6 +60,9 @@ def dense_fit(weights, table, often):
         "correlation": float((w * x * y).sum()) / spread if spread else None,
         "unseen_mass": mass,
         "unseen_probability": sum(unseen) / len(unseen) if unseen else None,
+        "largest_logit": max(
+            float((row - row.mean()).abs().max()) for row, counts in zip(logits, table, strict=True) if counts.any()
+        ),
         "gap": sum(gap * n for gap, n in gaps) / sum(n for _, n in gaps) if gaps else None,
     }
 

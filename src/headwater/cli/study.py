@@ -222,7 +222,7 @@ def planted(
     run: Path | None = None,
     /,
     *,
-    steps: int = 1500,
+    steps: int = 3000,
     seed: int = 0,
     json: Flag = False,
     plot: Path | None = None,

@@ -239,8 +239,8 @@ def _measure(weights: Weights, pairs: Pairs, rows: Int[Tensor, " row"]) -> tuple
     x, y, weight = log_q_seen + nats[row], log_p + entropy[row], pairs.count[here].double()
     others = pairs.vocab - followers
     unseen = log_q.exp().index_put_((row, second), logits.new_zeros(())).sum(dim=-1)
-    seen_logits = total(logits[row, second])
-    gap = seen_logits / followers - (logits.sum(dim=-1) - seen_logits) / others.clamp(min=1)
+    seen_logits, mean = total(logits[row, second]), logits.mean(dim=-1)
+    gap = seen_logits / followers - (pairs.vocab * mean - seen_logits) / others.clamp(min=1)
     return (
         nats,
         total(p * (log_p - log_q_seen)),
@@ -248,7 +248,7 @@ def _measure(weights: Weights, pairs: Pairs, rows: Int[Tensor, " row"]) -> tuple
         unseen,
         others.double(),
         gap,
-        (logits - logits.mean(dim=-1, keepdim=True)).abs().amax(dim=-1),
+        torch.maximum(logits.amax(dim=-1) - mean, mean - logits.amin(dim=-1)),
     )
 
 
