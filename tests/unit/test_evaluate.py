@@ -154,3 +154,9 @@ def test_what_cannot_be_evaluated_is_refused():
     full = ModelConfig(vocab=5, context=4, d_model=2, layers=1, attention=Attention(heads=1, d_head=2, mask="full"))
     with pytest.raises(InputError, match="later tokens"):
         Transformer(random_weights(full, 0))
+
+
+def test_a_word_stands_for_the_blank_after_it():
+    from headwater.text.training import word_tokenizer
+
+    assert bytes_of_tokens(word_tokenizer(["the", "cats"]), 2).tolist() == [4, 5]

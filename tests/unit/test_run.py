@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from headwater.api import load
-from headwater.errors import InputError, ModelFileError
+from headwater.errors import ConfigError, InputError, ModelFileError
 from headwater.train.folder import RunFolder
 from headwater.train.loop import DivergedError
 from headwater.train.recipe import Recipe, read_recipe
@@ -197,3 +197,54 @@ def test_a_recurrent_network_is_trained_by_the_same_recipe(tmp_path: Path) -> No
     module, tokenizer = recurrent.load(tmp_path / "run" / "model")
     assert tokenizer is not None
     assert float(module(torch.tensor([[1, 2, 3]])).detach()) > 0
+
+
+def test_a_start_that_failed_does_not_keep_the_folder(tmp_path: Path) -> None:
+    path, out = tiny_recipe(tmp_path), tmp_path / "run"
+    with pytest.raises(ModelFileError, match="is not there"):
+        run_recipe(read_recipe(path, files=("nowhere.txt",)), out)
+    with pytest.raises(ConfigError, match=r"model\.vocab is 100"):
+        run_recipe(read_recipe(path, ["model.vocab=100"]), out)
+    assert run_recipe(read_recipe(path), out).step == 12
+
+
+def test_parts_of_a_run_without_its_recipe_are_left_alone(recipe: Recipe, tmp_path: Path) -> None:
+    run_recipe(recipe, tmp_path / "run")
+    (tmp_path / "run" / "recipe.toml").unlink()
+    for resume in (False, True):
+        with pytest.raises(InputError, match="parts of a run without its recipe"):
+            run_recipe(recipe, tmp_path / "run", Ways(resume=resume))
+
+
+def test_rubbish_in_the_log_is_passed_over(recipe: Recipe, tmp_path: Path) -> None:
+    run_recipe(recipe, tmp_path / "run")
+    before = log(tmp_path / "run")
+    with (tmp_path / "run" / "log.jsonl").open("ab") as file:
+        file.write(b'garbage\n[]\n\xff\xfe\n\x00\x00\n{"step": "x"}\n')
+    run_recipe(recipe, tmp_path / "run", RESUME)
+    assert log(tmp_path / "run") == before
+
+
+def test_what_a_kill_left_half_written_is_swept_away(recipe: Recipe, tmp_path: Path) -> None:
+    run_recipe(recipe, tmp_path / "run")
+    left = tmp_path / "run" / "checkpoints" / ".00000004.abc.part"
+    left.mkdir()
+    (left / "training.safetensors").write_bytes(b"half")
+    (tmp_path / "run" / ".log.jsonl.x.part").write_bytes(b"half")
+    run_recipe(recipe, tmp_path / "run", RESUME)
+    assert not list((tmp_path / "run").rglob(".*.part"))
+
+
+@pytest.mark.parametrize("variables", [{"WORLD_SIZE": "x"}, {"WORLD_SIZE": "0"}, {"WORLD_SIZE": "2"}, {"WORLD_SIZE": "2", "RANK": "5"}])  # fmt: skip
+def test_half_a_world_is_refused(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match="torchrun"):
+        run_recipe(recipe, tmp_path / "run")
+
+
+def test_a_context_of_one_token_can_be_evaluated(tmp_path: Path) -> None:
+    bigram = read_recipe(tiny_recipe(tmp_path), ["model.context=1", "keeping.evaluation_tokens=1000000"])
+    assert run_recipe(bigram, tmp_path / "run").held_out is not None

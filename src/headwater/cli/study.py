@@ -253,7 +253,7 @@ def planted(
     with watched("planted") as progress:
         if run is None:
             language = PlantedLanguage(seed=seed)
-            plan = Plan(steps=steps, batch=32, learning_rate=1e-2, warmup=100, seed=seed)
+            plan = Plan(steps=steps, batch=32, learning_rate=5e-3, warmup=100, seed=seed)
             result = planted.train_and_run(language, planted.one_layer(language), plan, progress=progress)
         else:
             with opened(run, None, None, progress) as trained:

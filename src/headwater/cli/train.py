@@ -1,6 +1,5 @@
 """``headwater train``: a model from a recipe."""
 
-import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +60,9 @@ def train(  # noqa: PLR0913  (each is one choice a person makes on the command l
     use_cores()
     chosen = read_recipe(recipe, settings or (), files=tuple(text or ()))
     folder = out or Path("runs") / chosen.name
+    if resume and not settings and not text and (folder / "recipe.toml").exists() and not recipe.endswith(".toml"):
+        # The run's own recipe knows what was changed when it was begun.
+        chosen = read_recipe(folder / "recipe.toml")
     with _watching(chosen) as (reading, report):
         ways = Ways(resume=resume, device=device, sharing=sharing, report=report, reading=reading)
         outcome = run_recipe(chosen, folder, ways)
@@ -79,8 +81,8 @@ def _list_recipes(*, json: bool) -> int:
 
 
 def _tell(recipe: "Recipe", folder: Path, outcome: "Outcome", *, json: bool) -> int:
-    if os.environ.get("RANK", "0") != "0":
-        return 0
+    if not _is_first():
+        return 0 if outcome.signal is None else 128 + outcome.signal
     if outcome.signal is not None:
         note(f"stopped after update {outcome.step:,} of {recipe.training.steps:,}; go on with --resume")
     if json:
@@ -102,13 +104,20 @@ def _tell(recipe: "Recipe", folder: Path, outcome: "Outcome", *, json: bool) -> 
     return 0 if outcome.signal is None else 128 + outcome.signal
 
 
+def _is_first() -> bool:
+    """Whether this process speaks for all."""
+    from headwater.train.processes import place_in_world
+
+    return place_in_world()[0] == 0
+
+
 @contextmanager
 def _watching(recipe: "Recipe") -> "Generator[tuple[Reading, Report]]":
     """Bars on stderr: the text while it is read, then the training. In other processes than the first, nothing."""
     from rich.console import Console
     from rich.progress import Progress as Bars
 
-    console = Console(stderr=True, quiet=os.environ.get("RANK", "0") != "0")
+    console = Console(stderr=True, quiet=not _is_first())
     with Bars(*_columns(), console=console) as bars:
         text = bars.add_task("text", total=None, visible=False, said="")
         steps = bars.add_task("update", total=recipe.training.steps, visible=False, said="")

@@ -39,7 +39,9 @@ class Repeats:
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """Windows of ``context + 1`` ids: each epoch walks through the whole text once, in a new order and from a new beginning.
+    """Windows of ``context + 1`` ids: each epoch walks through the text once, in a new order and from a new beginning.
+
+    Less than two contexts at the ends of the text are left out of an epoch, and windows whose place planted repeats take.
 
     >>> batches = Batches(ids=np.arange(1000), vocab=1000, context=10, batch=2, seed=0)
     >>> batches(3)
@@ -87,7 +89,7 @@ class Batches:
         count = int(repeats.share * self.batch + draws.random())
         for row in draws.permutation(self.batch)[:count]:
             length = int(draws.integers(repeats.shortest, repeats.longest + 1))
-            segment = draws.integers(0, self.vocab, length)
+            segment = draws.integers(0, self.vocab, min(length, self.context + 1))
             windows[row] = np.resize(segment, self.context + 1)
 
 

@@ -1,5 +1,6 @@
 """How well a predictor predicts: nats per token with their error, bits per byte, nats by position; and the entropies of a text."""
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -135,11 +136,15 @@ def _by_position(parts: list[NDArray[np.float64]]) -> tuple[float, ...]:
 def bytes_of_tokens(tokenizer: Tokenizer, vocab: int) -> Int[ndarray, " vocab"]:
     """How many bytes of text each token stands for; special tokens, and ids that the tokenizer does not use, for none.
 
+    A word stands for the blank after it too, where white space is not kept.
+
     >>> from headwater.text.tokenizer import byte_tokenizer
     >>> bytes_of_tokens(byte_tokenizer(), 258)[[0, 255, 256]]
     array([1, 1, 0])
     """
-    sizes = [0 if token in tokenizer.specials else len(tokenizer.token_bytes(token)) for token in range(tokenizer.size)]
+    before: dict[str, Any] = json.loads(tokenizer.to_json()).get("pre_tokenizer") or {}
+    blank = int(before.get("type") == "WhitespaceSplit")
+    sizes = [0 if token in tokenizer.specials else len(tokenizer.token_bytes(token)) + blank for token in range(tokenizer.size)]
     return np.array(sizes + [0] * (vocab - tokenizer.size), np.int64)
 
 

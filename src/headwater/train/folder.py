@@ -19,7 +19,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from headwater.errors import HeadwaterError, InputError, ModelFileError
 from headwater.files.atomic import new_folder, write_file
@@ -75,6 +75,17 @@ class RunFolder:
     def snapshots(self) -> list[tuple[int, Path]]:
         """All models that were kept on the way, in the order of their updates."""
         return _numbered(self.path / "snapshots")
+
+    def has_begun(self) -> bool:
+        """Whether there is more than a recipe: a start that failed leaves no more than that."""
+        kept = (self.corpus, self.log, self.model, self.path / "checkpoints", self.path / "snapshots")
+        return any(path.exists() for path in kept)
+
+    def sweep(self) -> None:
+        """Remove what processes left that were killed while they wrote."""
+        for folder in (self.path, self.path / "checkpoints", self.path / "snapshots"):
+            for left in folder.glob(".*.part"):
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -132,14 +143,26 @@ class RunFolder:
             file.write(json.dumps(line) + "\n")
 
     def read_log(self) -> list[dict[str, Any]]:
-        """All lines that are whole."""
-        lines = self.log.read_text().splitlines(keepends=True) if self.log.exists() else []
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        """All lines that are whole; what a power cut or somebody else left between them is passed over."""
+        lines = self.log.read_bytes().splitlines() if self.log.exists() else []
+        return [read for line in lines if (read := _read_line(line)) is not None]
 
     def rewind_log(self, step: int) -> None:
         """Forget what happened after ``step``: it will happen again."""
         kept = [line for line in self.read_log() if line["step"] <= step]
         write_file(self.log, b"".join(json.dumps(line).encode() + b"\n" for line in kept))
+
+
+def _read_line(line: bytes) -> dict[str, Any] | None:
+    try:
+        read: Any = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(read, dict):
+        return None
+    found = cast(dict[str, Any], read)
+    is_ours = type(found.get("step")) is int and isinstance(found.get("seconds"), int | float)
+    return found if is_ours else None
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:

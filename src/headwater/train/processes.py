@@ -94,17 +94,32 @@ ALONE = World()
 @contextmanager
 def join_world(device: torch.device, sharing: Sharing = "copies") -> Generator[World]:
     """The world that ``torchrun`` has set up, or the one of a single process."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    rank, size = place_in_world()
     if size == 1:
         yield ALONE
         return
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    # Gradients go over NCCL where there are GPUs; flags are numbers of the processor and always go over gloo.
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
     try:
-        yield World(distributed.get_rank(), size, sharing)
+        yield World(rank, size, sharing)
     finally:
         distributed.destroy_process_group()
+
+
+def place_in_world() -> tuple[int, int]:
+    """Which process this is and of how many, by the variables that ``torchrun`` sets."""
+    size = os.environ.get("WORLD_SIZE", "1")
+    if size == "1":
+        return 0, 1
+    needed = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+    rank = os.environ.get("RANK", "")
+    missing = [name for name in needed if name not in os.environ]
+    if missing or not (size.isdecimal() and rank.isdecimal() and int(rank) < int(size)):
+        given = f"WORLD_SIZE={size} and RANK={rank}" + (f", but no {missing[0]}" if missing else "")
+        raise InputError(given, "all that torchrun sets", "start it by torchrun, or unset WORLD_SIZE to train alone")
+    return int(rank), int(size)
 
 
 def whole(tensor: Tensor) -> Tensor:

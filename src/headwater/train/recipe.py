@@ -45,7 +45,13 @@ class Keeping:
     """Of the held-out text, the same ones every time, in whole batches; where there is not one batch of it, there is no evaluation."""
 
     def __post_init__(self) -> None:
-        for name, least in (("evaluate_every", 1), ("log_every", 1), ("checkpoint_every", 1), ("snapshots_per_doubling", 0)):
+        for name, least in (
+            ("evaluate_every", 1),
+            ("log_every", 1),
+            ("evaluation_tokens", 0),
+            ("checkpoint_every", 1),
+            ("snapshots_per_doubling", 0),
+        ):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} is {getattr(self, name)}", f"at least {least}", f"change keeping.{name}")
 
@@ -132,10 +138,15 @@ def _override(plain: dict[str, Any], override: str) -> None:
     table = plain
     for part in path:
         inner = table.setdefault(part, {})
+        if not isinstance(inner, dict | str):
+            raise InputError(f"--set {override!r:.80}", f"a setting; {part} is one itself", f"write --set {part}=VALUE")
         # A word that stands for an alternative, such as "no-norm", gives way to the table that is being written.
-        table[part] = inner if isinstance(inner, dict) else {"kind": inner}
+        table[part] = {"kind": inner} if isinstance(inner, str) else inner
         table = table[part]
     try:
-        table[last] = tomllib.loads(f"value = {value}")["value"]
+        read = tomllib.loads(f"value = {value}")
     except tomllib.TOMLDecodeError:
-        table[last] = value.strip()
+        read = {"value": value.strip()}
+    if len(read) > 1:
+        raise InputError(f"--set {override!r:.80}", "one setting", "write one --set for each")
+    table[last] = read["value"]

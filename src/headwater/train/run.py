@@ -60,7 +60,7 @@ Reading = Callable[[int, int | None], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Ways:
-    """How a recipe is carried out; nothing here changes what is calculated but for rounding."""
+    """How a recipe is carried out. Another device, number of processes or of threads rounds differently, and changes nothing else."""
 
     resume: bool = False
     device: str = "cpu"
@@ -72,15 +72,20 @@ class Ways:
 def run_recipe(recipe: Recipe, path: str | Path, ways: Ways = Ways()) -> Outcome:  # noqa: B008  (a frozen value)
     """Train by a recipe, in a folder of its own; with ``ways.resume`` go on where it stopped."""
     folder, device = RunFolder(Path(path)), _device(ways.device)
-    with join_world(device, ways.sharing) as world, _stoppable() as asked, _safe(folder):
+    with join_world(device, ways.sharing) as world, _safe(folder):
         if not world.is_first:
-            world.wait()
-            return _Run(recipe, folder, world, ways, asked).go()
+            return _join(recipe, folder, world, ways)
         with folder.locked():
             _claim(folder, recipe, resume=ways.resume)
             prepare_corpus(recipe, folder.corpus, ways.reading)
-            world.wait()
-            return _Run(recipe, folder, world, ways, asked).go()
+            return _join(recipe, folder, world, ways)
+
+
+def _join(recipe: Recipe, folder: RunFolder, world: World, ways: Ways) -> Outcome:
+    """Train, once all processes are there. Until now there was nothing to save, and a signal just ended the process."""
+    world.wait()
+    with _stoppable() as asked:
+        return _Run(recipe, folder, world, ways, asked).go()
 
 
 class _Run:
@@ -176,7 +181,7 @@ class _Run:
 
     def _finish(self) -> None:
         tensors = self.trainer.tensors()
-        if self.world.is_first:
+        if self.world.is_first and not self.folder.model.exists():
             self.subject.save(tensors, self.folder.model)
         self.world.wait()
 
@@ -189,7 +194,9 @@ class _HeldOut:
         most = min(recipe.keeping.evaluation_tokens, len(corpus.held_out) - context)
         # Whole batches, so that any number of processes can share them.
         count = most // (context * self.batch) * self.batch
-        starts = window_starts(len(corpus.held_out) - context, context, count * context) if count > 0 else np.empty(0, np.int64)
+        starts = (
+            window_starts(len(corpus.held_out) - context + 1, context, count * context) if count > 0 else np.empty(0, np.int64)
+        )
         places = starts[:, None] + np.arange(context + 1)
         self.windows = torch.from_numpy(corpus.held_out[places].astype(np.int64))
         sizes = bytes_of_tokens(corpus.tokenizer, recipe.model.vocab)
@@ -210,14 +217,16 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _claim(folder: RunFolder, recipe: Recipe, *, resume: bool) -> None:
     """Make the folder this recipe's own; one that holds another run, or this one without ``resume``, is left alone."""
-    if not folder.recipe.exists():
+    folder.sweep()
+    if not folder.has_begun():
         write_file(folder.recipe, write_recipe(recipe))
-        return
-    if not resume:
+    elif not folder.recipe.exists():
+        raise InputError(f"{folder.path} holds parts of a run without its recipe", "a whole run, or none", "give another --out")
+    elif not resume:
         steps = folder.checkpoint_steps()
         given = f"{folder.path} holds a run" + (f" of {steps[-1]:,} updates" if steps else "")
         raise InputError(given, "a new folder, or leave to go on", "add --resume, or give another --out")
-    if read_recipe(folder.recipe) != recipe:
+    elif read_recipe(folder.recipe) != recipe:
         raise InputError(
             f"{folder.path} was begun with other settings",
             "the same recipe",

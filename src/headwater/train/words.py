@@ -6,6 +6,7 @@ from pathlib import Path
 from headwater.errors import ConfigError
 from headwater.text.corpus import Corpus, build_corpus, open_corpus
 from headwater.text.sources import Built, Files
+from headwater.text.tokenizer import Tokenizer
 from headwater.text.training import make_tokenizer
 from headwater.train.recipe import Recipe
 
@@ -23,9 +24,14 @@ def prepare_corpus(
         corpus = open_corpus(folder, verify=True)
     else:
         tokenizer = make_tokenizer(source, recipe.text.tokenizer, recipe.model.vocab)
+        _check_size(tokenizer, recipe)
         corpus = build_corpus(source, tokenizer, folder, held_out=recipe.text.held_out, progress=progress)
-    if corpus.tokenizer.size > recipe.model.vocab:
-        raise ConfigError(
-            f"model.vocab is {recipe.model.vocab:,}", f"the tokenizer's {corpus.tokenizer.size:,} or more", "change model.vocab"
-        )
+    _check_size(corpus.tokenizer, recipe)
     return corpus
+
+
+def _check_size(tokenizer: Tokenizer, recipe: Recipe) -> None:
+    if tokenizer.size > recipe.model.vocab:
+        raise ConfigError(
+            f"model.vocab is {recipe.model.vocab:,}", f"the tokenizer's {tokenizer.size:,} or more", "change model.vocab"
+        )
