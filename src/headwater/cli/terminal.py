@@ -23,13 +23,20 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: 
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.show_header = any(columns)
     for column in columns:
+        is_number = column.endswith("#")
         table.add_column(
-            column.rstrip("#"), justify="right" if column.endswith("#") else "left", header_style="dim", overflow="fold"
+            column.rstrip("#"),
+            justify="right" if is_number else "left",
+            header_style="dim",
+            overflow="fold",
+            # A number that is folded is another number.
+            min_width=max((len(row[len(table.columns)]) for row in rows), default=0) if is_number else None,
         )
     for row in rows:
         # As text and not as markup: a tensor or token may be called [bold].
         table.add_row(*map(Text, row))
-    Console(highlight=False).print(table)
+    # Whoever reads a pipe has no width of their own.
+    Console(highlight=False, width=None if sys.stdout.isatty() else 200).print(table)
 
 
 @contextmanager
