@@ -14,6 +14,7 @@ from headwater.model import checkpoint
 from headwater.model.reference import FOLDER
 from headwater.model.sources import load_weights, look
 from headwater.model.weights import Weights
+from headwater.settings import kind_of
 from headwater.text.corpus import Corpus
 from headwater.train.baselines import Comparison, compare, count_baselines
 from headwater.train.folder import RunFolder
@@ -58,7 +59,9 @@ def _card(published: _Published) -> dict[str, Any]:
         "about": recipe.about,
         "parameters": sum(tensor.numel() for tensor in published.weights.tensors().values()),
         "text": {
-            "source": "the Python standard library" + (f" of Python {manifest.python}" if manifest.python else ""),
+            "source": f"the standard library of Python {manifest.python}"
+            if manifest.python
+            else kind_of(type(manifest.source)),
             "tokens": manifest.train.tokens,
             "bytes": manifest.train.bytes,
             "held_out_tokens": manifest.held_out.tokens,

@@ -107,7 +107,6 @@ class _Run:
         module: nn.Module = self.subject.draw().to(_device(ways.device))
         self.trainer = Trainer(module, recipe.training, world)
         self.latest: dict[str, float] = {}
-        self.saved = -1
 
     def go(self) -> Outcome:
         """All updates that are still to be made."""
@@ -150,14 +149,16 @@ class _Run:
         lines = self.folder.read_log() if self.world.is_first else []
         return lines[-1]["seconds"] if lines else 0.0
 
+    def _is_looked_at(self, step: Step) -> bool:
+        return step.number % self.recipe.keeping.evaluate_every == 0 or step.number == self.recipe.training.steps
+
     def _evaluate(self, step: Step) -> None:
-        if step.number % self.recipe.keeping.evaluate_every == 0 or step.number == self.recipe.training.steps:
+        if self._is_looked_at(step):
             self.latest = self.held_out.look(self.trainer)
 
     def _log(self, step: Step, seconds: float) -> None:
-        keeping = self.recipe.keeping
-        looked = step.number % keeping.evaluate_every == 0 or step.number == self.recipe.training.steps
-        if self.world.is_first and (looked or step.number % keeping.log_every == 0 or step.number == 1):
+        looked = self._is_looked_at(step)
+        if self.world.is_first and (looked or step.number % self.recipe.keeping.log_every == 0 or step.number == 1):
             line: dict[str, Any] = {
                 "step": step.number,
                 "loss": round(step.loss, 6),

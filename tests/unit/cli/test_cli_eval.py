@@ -1,16 +1,12 @@
 """``headwater eval`` as a person runs it."""
 
-import io
 import json
-import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from headwater.api import Model
-from headwater.cli.main import main
 from headwater.model.config import Attention, ModelConfig, PreNorm
 from headwater.text.corpus import build_corpus
 from headwater.text.sources import Files
@@ -24,20 +20,6 @@ from strategies import random_weights
 
 CONFIG = ModelConfig(vocab=256, context=32, d_model=8, layers=1, attention=Attention(heads=2, d_head=4), norm=PreNorm())
 COLUMNS = {"name", "parameters", "nats", "standard_error", "perplexity", "bits_per_byte", "excess", "impossible", "by_position"}
-
-
-@pytest.fixture
-def headwater(capfd, monkeypatch):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO())
-        monkeypatch.setenv("COLUMNS", "140")
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capfd.readouterr()
-        return SimpleNamespace(returncode=ended.value.code, stdout=told.out, stderr=told.err)
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,10 @@
 """``headwater study`` as a person runs it."""
 
-import io
 import json
-import sys
-from types import SimpleNamespace
 
 import pytest
 
 from headwater.api import load
-from headwater.cli.main import main
 from headwater.text.corpus import open_corpus
 from headwater.text.counts import conditional_entropy
 from headwater.train.recipe import read_recipe
@@ -34,21 +30,6 @@ batch = 4
 learning_rate = 1e-2
 warmup = 2
 """
-
-
-@pytest.fixture
-def headwater(capfd, monkeypatch):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO())
-        monkeypatch.setenv("COLUMNS", "160")
-        monkeypatch.setenv("HEADWATER_THREADS", "1")
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capfd.readouterr()
-        return SimpleNamespace(returncode=ended.value.code, stdout=told.out, stderr=told.err)
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,17 @@
 """The command as a person runs it: its output and its exit code."""
 
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from headwater.api import Model, load
 from headwater.cli.generate import _pieces
-from headwater.cli.main import main
 from headwater.model.config import Attention, FeedForward, ModelConfig, PostNorm, PreNorm
 from headwater.text.tokenizer import byte_tokenizer
 from strategies import random_weights
@@ -29,22 +26,6 @@ CONFIG = ModelConfig(
     norm=PreNorm(),
 )
 ENVIRONMENT = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
-
-
-@pytest.fixture
-def headwater(capfd, monkeypatch):
-    """The command in this process: torch takes seconds to import, and once is enough."""
-
-    def run(*arguments, stdin=""):
-        monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        monkeypatch.setenv("COLUMNS", "120")
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capfd.readouterr()
-        return SimpleNamespace(returncode=ended.value.code, stdout=told.out, stderr=told.err)
-
-    return run
 
 
 @pytest.fixture(scope="module")

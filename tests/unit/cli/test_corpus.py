@@ -1,31 +1,13 @@
 """The corpus commands as a person runs them."""
 
-import io
 import json
-import sys
-from types import SimpleNamespace
 
 import pytest
 
-from headwater.cli.main import main
 from headwater.text.corpus import open_corpus
 from headwater.text.tokenizer import byte_tokenizer
 
 TEXT = "".join(f"{number} green bottles hanging on the wall\n" for number in range(4000))
-
-
-@pytest.fixture
-def headwater(capfd, monkeypatch):
-    def run(*arguments, stdin=b""):
-        monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        monkeypatch.setenv("COLUMNS", "120")
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capfd.readouterr()
-        return SimpleNamespace(returncode=ended.value.code, stdout=told.out, stderr=told.err)
-
-    return run
 
 
 @pytest.fixture
