@@ -1,0 +1,284 @@
+"""A large matrix as a product of two thin ones, never multiplied out unless somebody asks for it.
+
+``W_E W_V W_O W_U`` has vocab² entries and rank d_head. All of linear algebra on it needs only the thin factors and a core of the
+size of the inner dimension; the largest entries need one pass over tiles that are never kept (``headwater.circuits.survey``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias, TypeVar
+
+import torch
+from jaxtyping import Complex, Float, Int
+from torch import Tensor
+
+from headwater.circuits import staircase
+from headwater.circuits.lines import Entries, Lines
+from headwater.circuits.scan import Progress, Wants, silent
+from headwater.circuits.survey import Survey, survey
+from headwater.errors import InputError
+
+Ids: TypeAlias = Int[Tensor, " chosen"] | Sequence[int]
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, eq=False)
+class SVD:
+    """``U diag(S) Vᵀ``, the singular values falling."""
+
+    U: Float[Tensor, "row rank"]
+    S: Float[Tensor, " rank"]
+    V: Float[Tensor, "column rank"]
+
+
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """``left @ right``. Rows and columns read *from → to*, as everywhere.
+
+    >>> a = Factored(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[1.0, 0.0, -1.0]]))
+    >>> a
+    Factored(3 × 3, inner 1)
+    >>> a.dense()
+    tensor([[ 1.,  0., -1.],
+            [ 2.,  0., -2.],
+            [ 3.,  0., -3.]])
+    >>> a.top(2)
+    row   column   value
+      2        0       3
+      1        0       2
+    """
+
+    left: Float[Tensor, "row inner"]
+    right: Float[Tensor, "inner column"]
+
+    def __post_init__(self) -> None:
+        ours, theirs = self.left, self.right
+        if ours.ndim != 2 or theirs.ndim != 2 or ours.shape[1] != theirs.shape[0]:
+            raise InputError(
+                f"factors {list(ours.shape)} and {list(theirs.shape)}", "[row, inner] and [inner, column]", "check their order"
+            )
+        if ours.dtype != theirs.dtype or ours.dtype not in (torch.float32, torch.float64):
+            raise InputError(
+                f"factors of {str(ours.dtype)[6:]} and {str(theirs.dtype)[6:]}", "float32 or float64 for both", "cast them"
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.shape[0]:,} × {self.shape[1]:,}, inner {self.inner:,})"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the product."""
+        return self.left.shape[0], self.right.shape[1]
+
+    @property
+    def inner(self) -> int:
+        """The dimension in between: no rank can be above it."""
+        return self.left.shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The factors' number format. Sums over the vocabulary and small cores are always calculated in float64."""
+        return self.left.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the factors are."""
+        return self.left.device
+
+    @property
+    def T(self) -> "Factored":  # noqa: N802
+        """Rows and columns exchanged."""
+        return Factored(self.right.T, self.left.T)
+
+    def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> "Factored":
+        """The same factors cast or moved."""
+        return Factored(self.left.to(device=device, dtype=dtype), self.right.to(device=device, dtype=dtype))
+
+    def __matmul__(self, other: "Factored | Tensor") -> "Factored | Tensor":
+        """The product with another matrix stays factored; the product with a vector is a vector."""
+        if isinstance(other, Tensor):
+            _same(self.shape[1], other.shape[0])
+            return self.left @ (self.right @ other) if other.ndim == 1 else Factored(self.left, self.right @ other)
+        _same(self.shape[1], other.shape[0])
+        core = self.right @ other.left
+        if self.inner <= other.inner:
+            return Factored(self.left, core @ other.right)
+        return Factored(self.left @ core, other.right)
+
+    def __rmatmul__(self, other: Tensor) -> "Factored | Tensor":
+        _same(other.shape[-1], self.shape[0])
+        return (other @ self.left) @ self.right if other.ndim == 1 else Factored(other @ self.left, self.right)
+
+    def __mul__(self, number: float) -> "Factored":
+        return Factored(self.left * number, self.right)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> "Factored":
+        return Factored(-self.left, self.right)
+
+    def __add__(self, other: "Factored") -> "Factored":
+        return Factored.sum([self, other])
+
+    def __sub__(self, other: "Factored") -> "Factored":
+        return Factored.sum([self, -other])
+
+    @staticmethod
+    def sum(terms: "Sequence[Factored]") -> "Factored":
+        """All of them added up, by putting their factors side by side; the inner dimensions add up too."""
+        shapes = {term.shape for term in terms}
+        if len(shapes) != 1:
+            raise InputError(
+                f"a sum of shapes {sorted(shapes)}", "terms of one shape", "add what has the same rows and columns"
+            )
+        return Factored(torch.cat([term.left for term in terms], dim=1), torch.cat([term.right for term in terms], dim=0))
+
+    def dense(self) -> Float[Tensor, "row column"]:
+        """Multiplied out: all ``row · column`` entries."""
+        return self.left @ self.right
+
+    def rows(self, ids: Ids) -> Float[Tensor, "chosen column"]:
+        """Some rows, whole."""
+        return self.left[_index(ids, self.shape[0], "row", self.device)] @ self.right
+
+    def columns(self, ids: Ids) -> Float[Tensor, "row chosen"]:
+        """Some columns, whole."""
+        return self.left @ self.right[:, _index(ids, self.shape[1], "column", self.device)]
+
+    def entries(self, rows: Ids, columns: Ids) -> Float[Tensor, " chosen"]:
+        """Single entries, each by its row and its column."""
+        left = self.left[_index(rows, self.shape[0], "row", self.device)]
+        return (left * self.right.T[_index(columns, self.shape[1], "column", self.device)]).sum(dim=1)
+
+    def diagonal(self) -> Float[Tensor, " row"]:
+        """The entries whose row and column have the same id."""
+        size = min(self.shape)
+        return (self.left[:size] * self.right.T[:size]).sum(dim=1)
+
+    def trace(self) -> float:
+        """The sum of the diagonal."""
+        self._square("trace")
+        return float((self.left.double() * self.right.T.double()).sum())
+
+    def weighted(
+        self, *, rows: Float[Tensor, " row"] | None = None, columns: Float[Tensor, " column"] | None = None
+    ) -> "Factored":
+        """Each row and each column multiplied by its weight."""
+        left = self.left if rows is None else self.left * rows.to(self.left)[:, None]
+        return Factored(left, self.right if columns is None else self.right * columns.to(self.right))
+
+    def centred_rows(self) -> "Factored":
+        """Each row with its mean taken out: where columns are outputs, a softmax cannot see that mean."""
+        return Factored(self.left, _centred(self.right, dim=1))
+
+    def centred_columns(self) -> "Factored":
+        """Each column with its mean taken out."""
+        return Factored(_centred(self.left, dim=0), self.right)
+
+    def row_means(self) -> Float[Tensor, " row"]:
+        """The mean of each row, in float64."""
+        return self.left.double() @ self.right.double().mean(dim=1)
+
+    def row_spreads(self) -> Float[Tensor, " row"]:
+        """The standard deviation of each row's entries (over all columns), in float64."""
+        _, r = torch.linalg.qr(_centred(self.right.double(), dim=1).T, mode="r")
+        return (self.left.double() @ r.T).norm(dim=1) / self.shape[1] ** 0.5
+
+    @cached_property
+    def _core(self) -> Float[Tensor, "small_row small_column"]:
+        """A matrix of the inner dimension's size with the same singular values: with ``left = Q_L R_L`` and ``rightᵀ = Q_R R_R``
+        the product is ``Q_L (R_L R_Rᵀ) Q_Rᵀ``."""
+        _, ours = torch.linalg.qr(self.left.double(), mode="r")
+        _, theirs = torch.linalg.qr(self.right.T.double(), mode="r")
+        return ours @ theirs.T
+
+    def norm(self) -> float:
+        """The Frobenius norm: the root of the sum of all squared entries."""
+        return float(self._core.norm())
+
+    def singular_values(self) -> Float[Tensor, " rank"]:
+        """As many as the inner dimension allows, falling; all further ones are zero."""
+        return torch.linalg.svdvals(self._core)
+
+    def svd(self) -> SVD:
+        """Singular values with their vectors, in float64."""
+        ours, r_left = torch.linalg.qr(self.left.double())
+        theirs, r_right = torch.linalg.qr(self.right.T.double())
+        u, s, v = torch.linalg.svd(r_left @ r_right.T, full_matrices=False)
+        return SVD(ours @ u, s, theirs @ v.T)
+
+    def eigenvalues(self) -> Complex[Tensor, " rank"]:
+        """Those of the core ``right @ left``, by falling modulus; all further ones are zero.
+
+        ``left (right left) = (left right) left``, so a matrix and its core have the same eigenvalues but for zeros.
+        """
+        self._square("eigenvalues")
+        left, right = self.left.double(), self.right.double()
+        values = torch.linalg.eigvals(right @ left if self.inner <= self.shape[0] else left @ right)
+        return values[values.abs().argsort(descending=True, stable=True)]
+
+    def rank(self, tolerance: float | None = None) -> int:
+        """How many singular values are above ``tolerance`` times the largest; by default the factors' own rounding."""
+        s = self.singular_values()
+        least = max(self.shape) * torch.finfo(self.dtype).eps if tolerance is None else tolerance
+        return int((s > least * s[0]).sum()) if len(s) and s[0] > 0 else 0
+
+    def survey(self, wants: Wants, progress: Progress = silent) -> Survey:
+        """Several of the answers below, from one pass."""
+        return survey(self.left, self.right.T, wants, progress)
+
+    def top_rows(self, k: int, progress: Progress = silent) -> Lines:
+        """The ``k`` largest entries of every row, exactly."""
+        return _asked(self.survey(Wants(top_rows=k), progress).top_rows)
+
+    def bottom_rows(self, k: int, progress: Progress = silent) -> Lines:
+        """The ``k`` smallest entries of every row, exactly."""
+        return _asked(self.survey(Wants(bottom_rows=k), progress).bottom_rows)
+
+    def own_ranks(self, progress: Progress = silent) -> Int[Tensor, " row"]:
+        """How many entries of its row stand before the diagonal's: 0 where a token's own entry is the largest."""
+        self._square("own ranks")
+        return _asked(self.survey(Wants(own_ranks=True), progress).own_ranks)
+
+    def logsumexp(self, weights: Float[Tensor, " column"] | None = None, progress: Progress = silent) -> Float[Tensor, " row"]:
+        """``log Σ_column p(column) exp(entry)`` for every row; without weights every ``p`` is one."""
+        weights = self.left.new_ones(self.shape[1]) if weights is None else weights
+        if weights.shape != self.shape[1:] or not bool((weights >= 0).all()):
+            raise InputError(
+                f"weights {list(weights.shape)} for {self.shape[1]} columns", "one weight ≥ 0 for each", "give a distribution"
+            )
+        return _asked(self.survey(Wants(logsumexp=weights.to(self.left).log()), progress).logsumexp)
+
+    def top(self, k: int, progress: Progress = silent) -> Entries:
+        """The ``k`` largest of all entries, exactly; equal ones by row, then by column."""
+        return staircase.top(self.left, self.right.T, k, progress)
+
+    def bottom(self, k: int, progress: Progress = silent) -> Entries:
+        """The ``k`` smallest of all entries, exactly; equal ones by row, then by column."""
+        return staircase.top(-self.left, self.right.T, k, progress).negated()
+
+    def _square(self, what: str) -> None:
+        if self.shape[0] != self.shape[1]:
+            raise InputError(f"{what} of {self!r}", "as many rows as columns", "ask a circuit from tokens to tokens")
+
+
+def _same(ours: int, theirs: int) -> None:
+    if ours != theirs:
+        raise InputError(f"a product over {ours:,} columns and {theirs:,} rows", "as many as there are", "check the order")
+
+
+def _centred(matrix: Tensor, dim: int) -> Tensor:
+    return matrix - matrix.double().mean(dim=dim, keepdim=True).to(matrix.dtype)
+
+
+def _index(ids: Ids, size: int, axis: str, device: torch.device) -> Tensor:
+    index = torch.as_tensor(ids, dtype=torch.long, device=device)
+    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < size:
+        raise InputError(f"{axis} {index.max() if index.max() >= size else index.min()}", f"{axis}s from 0 to {size - 1:,}", "check the id")  # fmt: skip
+    return index
+
+
+def _asked(answer: Answer | None) -> Answer:
+    assert answer is not None, "what was asked is answered"
+    return answer

@@ -1,0 +1,81 @@
+"""One pass over all entries of ``left @ rightᵀ``, and exact answers from it.
+
+Which kernel goes over them is decided here: the fused one where the processor has what it needs and the matrix is large enough for
+it to pay, plain torch otherwise. The answers are the same.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headwater.circuits import tiles
+from headwater.circuits.exact import settle, settle_ranks
+from headwater.circuits.lines import Lines
+from headwater.circuits.scan import Kernel, Progress, Wants, silent
+from headwater.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Survey:
+    """The answers of one pass; None where it was not asked."""
+
+    top_rows: Lines | None = None
+    bottom_rows: Lines | None = None
+    top_columns: Lines | None = None
+    bottom_columns: Lines | None = None
+    own_ranks: Int[Tensor, " row"] | None = None
+    logsumexp: Float[Tensor, " row"] | None = None
+    """To the precision of the factors' format; everything else is exact."""
+
+
+def survey(
+    left: Float[Tensor, "row inner"],
+    right: Float[Tensor, "column inner"],
+    wants: Wants,
+    progress: Progress = silent,
+    *,
+    kernel: Kernel | None = None,
+) -> Survey:
+    """Everything that is asked, from one pass over all entries."""
+    _check(left, right, wants)
+    seen = _comfortable(left, right)
+    found = (kernel or choose(*seen, wants))(*seen, wants, progress)
+    top_rows = found.top_rows and settle(left, right, found.top_rows, wants.top_rows)
+    bottom_rows = found.bottom_rows and settle(-left, right, found.bottom_rows, wants.bottom_rows).negated()
+    top_columns = found.top_columns and settle(right, left, found.top_columns, wants.top_columns)
+    bottom_columns = found.bottom_columns and settle(right, -left, found.bottom_columns, wants.bottom_columns).negated()
+    ranks = None
+    if found.above is not None and found.near is not None:
+        ranks = settle_ranks(left, right, found.above, found.near)
+    return Survey(
+        top_rows=top_rows,
+        bottom_rows=bottom_rows,
+        top_columns=top_columns,
+        bottom_columns=bottom_columns,
+        own_ranks=ranks,
+        logsumexp=found.logsumexp,
+    )
+
+
+def choose(left: Tensor, right: Tensor, wants: Wants) -> Kernel:
+    """The fastest kernel for this matrix on this machine."""
+    return tiles.scan
+
+
+def _check(left: Tensor, right: Tensor, wants: Wants) -> None:
+    if not (bool(left.isfinite().all()) and bool(right.isfinite().all())):
+        raise InputError("factors with infinite numbers or none (NaN)", "finite numbers", "look at the model's weights")
+    for name in ("top_rows", "bottom_rows", "top_columns", "bottom_columns"):
+        if getattr(wants, name) < 0:
+            raise InputError(f"{name} = {getattr(wants, name)}", "a number from 1 on", "ask for at least one entry")
+
+
+def _comfortable(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """The factors as a kernel sees them: in float64 where products would be too large or too small for float32."""
+    about = torch.finfo(torch.float32)
+    size = float(left.abs().max()) * float(right.abs().max()) * left.shape[1] if left.numel() and right.numel() else 0.0
+    if left.dtype == torch.float32 and (size > about.max / 16 or 0 < size < about.tiny * 2**40):
+        return left.double(), right.double()
+    return left, right

@@ -1,0 +1,160 @@
+"""The kernel in plain torch: any device, any processor, and the reference for every other kernel.
+
+Rows go by in tiles small enough for the processor's cache. In each row the largest of every 64 neighbours is found first; only the
+few groups that can hold one of the best are looked into. Columns keep their best so far, and a tile touches those alone in which
+it beats the last of them.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from headwater.circuits.scan import Kept, Progress, Scan, Wants, silent
+
+GROUP = 64
+CACHE = 2**22
+"""Entries of a tile on a processor: 16 MB of float32."""
+ON_DEVICE = 2**27
+"""Entries of a tile on any other device."""
+SLACK = 6
+"""Candidates kept beyond those that are asked for: they set the ceiling."""
+NEAR = 64
+"""Entries of a row kept that cannot be told from the diagonal's."""
+
+
+def scan(
+    left: Float[Tensor, "row inner"],
+    right: Float[Tensor, "column inner"],
+    wants: Wants,
+    progress: Progress = silent,
+    *,
+    tile: int | None = None,
+) -> Scan:
+    """Look at every entry of ``left @ rightᵀ``, ``tile`` entries at a time."""
+    tile = tile or (CACHE if left.device.type == "cpu" else ON_DEVICE)
+    step = max(1, tile // max(1, len(right)))
+    found = _Found(wants, left, right)
+    own = (left.double() * right.double()).sum(dim=1) if wants.own_ranks else None
+    for start in range(0, len(left), step):
+        some = slice(start, min(start + step, len(left)))
+        found.take(left[some] @ right.T, some, None if own is None else own[some])
+        progress(some.stop / len(left))
+    return found.scan()
+
+
+def _error(left: Tensor, right: Tensor) -> Float[Tensor, " row"]:
+    """How far an entry of each row may be from the true one: rounding, and what is lost below the smallest number."""
+    about = torch.finfo(left.dtype)
+    longest = float(right.double().norm(dim=1).max()) if len(right) else 0.0
+    share = (left.shape[1] + 4) * about.eps
+    return left.double().norm(dim=1) * (longest * share) + (left.shape[1] + 4) * about.tiny
+
+
+class _Found:
+    """What has been found in the tiles so far."""
+
+    def __init__(self, wants: Wants, left: Tensor, right: Tensor) -> None:
+        self.wants, self.error = wants, _error(left, right)
+        self.rows: dict[int, list[Kept]] = {1: [], -1: []}
+        counts = {1: wants.top_columns, -1: wants.bottom_columns}
+        error_of_columns = _error(right, left) if any(counts.values()) else self.error
+        self.columns = {sign: _Columns(count + SLACK, right, error_of_columns) for sign, count in counts.items() if count}
+        self.ranks: list[tuple[Tensor, Kept]] = []
+        self.sums: list[Tensor] = []
+
+    def take(self, tile: Tensor, some: slice, own: Tensor | None) -> None:
+        """Look at the next rows."""
+        error, wants = self.error[some], self.wants
+        if wants.top_rows:
+            self.rows[1].append(_largest(tile, wants.top_rows + SLACK, error))
+        if wants.bottom_rows:
+            self.rows[-1].append(_largest(-tile, wants.bottom_rows + SLACK, error))
+        for sign, columns in self.columns.items():
+            columns.take(sign * tile, some.start)
+        if own is not None:
+            self.ranks.append(_compare(tile, own, error, some.start))
+        if wants.logsumexp is not None:
+            self.sums.append((tile + wants.logsumexp).logsumexp(dim=1).double())
+
+    def scan(self) -> Scan:
+        """All of it, joined."""
+        columns = {sign: columns.kept() for sign, columns in self.columns.items()}
+        return Scan(
+            top_rows=_joined(self.rows[1]),
+            bottom_rows=_joined(self.rows[-1]),
+            top_columns=columns.get(1),
+            bottom_columns=columns.get(-1),
+            above=torch.cat([above for above, _ in self.ranks]) if self.ranks else None,
+            near=_joined([near for _, near in self.ranks]),
+            logsumexp=torch.cat(self.sums) if self.sums else None,
+        )
+
+
+def _joined(parts: list[Kept]) -> Kept | None:
+    return Kept(torch.cat([part.ids for part in parts]), torch.cat([part.ceiling for part in parts])) if parts else None
+
+
+def _largest(tile: Tensor, count: int, error: Tensor) -> Kept:
+    """Candidates of each row: the largest entries of the groups with the largest maxima."""
+    width = tile.shape[1]
+    groups = math.ceil(width / GROUP)
+    if groups <= 2 * count:
+        values, ids = tile.topk(min(count, width), dim=1)
+    else:
+        grouped = pad(tile, (0, groups * GROUP - width), value=-math.inf).unflatten(1, (groups, GROUP))
+        chosen = grouped.amax(dim=2).topk(count, dim=1).indices
+        inside = grouped.gather(1, chosen[:, :, None].expand(-1, -1, GROUP)).flatten(1)
+        values, places = inside.topk(count, dim=1)
+        ids = chosen.gather(1, places // GROUP) * GROUP + places % GROUP
+    left_out = values.shape[1] < width
+    ceiling = values[:, -1].double() + error if left_out else torch.full_like(error, -math.inf)
+    return Kept(ids, ceiling)
+
+
+class _Columns:
+    """The best rows of each column so far."""
+
+    def __init__(self, count: int, right: Tensor, error: Tensor) -> None:
+        self.values = right.new_full((count, len(right)), -math.inf)
+        self.ids = torch.full((count, len(right)), -1, device=right.device)
+        self.error, self.seen = error, 0
+
+    def take(self, tile: Tensor, start: int) -> None:
+        """Only columns in which this tile beats the last that is kept."""
+        self.seen += len(tile)
+        better = (tile.amax(dim=0) > self.values[-1]).nonzero()[:, 0]
+        if not len(better):
+            return
+        new = torch.arange(start, start + len(tile), device=tile.device)[:, None].expand(-1, len(better))
+        values, ids = torch.cat([self.values[:, better], tile[:, better]]), torch.cat([self.ids[:, better], new])
+        best, places = values.topk(len(self.values), dim=0)
+        self.values[:, better], self.ids[:, better] = best, ids.gather(0, places)
+
+    def kept(self) -> Kept:
+        """Candidates of each column."""
+        everything = self.seen <= len(self.values)
+        ceiling = torch.full_like(self.error, -math.inf) if everything else self.values[-1].double() + self.error
+        return Kept(self.ids.T.contiguous(), ceiling)
+
+
+def _compare(tile: Tensor, own: Tensor, error: Tensor, start: int) -> tuple[Tensor, Kept]:
+    """Entries surely above the diagonal's, and those that cannot be told from it."""
+    high, low = (_outward(own + sign * 2 * error, sign, tile.dtype)[:, None] for sign in (1, -1))
+    above, near = tile > high, (tile <= high) & (tile >= low)
+    lines = torch.arange(len(tile), device=tile.device)
+    near[lines, start + lines] = False
+    counts = near.sum(dim=1)
+    rows, columns = near.nonzero().unbind(dim=1)
+    nth = torch.arange(len(rows), device=tile.device) - (counts.cumsum(0) - counts)[rows]
+    ids = torch.full((len(tile), NEAR), -1, device=tile.device)
+    ids[rows[nth < NEAR], nth[nth < NEAR]] = columns[nth < NEAR]
+    return above.sum(dim=1), Kept(ids, torch.where(counts > NEAR, math.inf, -math.inf).double())
+
+
+def _outward(bound: Tensor, sign: int, dtype: torch.dtype) -> Tensor:
+    """A bound in the tile's format, rounded away from the middle."""
+    cast = bound.to(dtype)
+    return torch.nextafter(cast, torch.full_like(cast, sign * math.inf))
