@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headwater.circuits.algebra import frobenius, lengths, qr, svd
 from headwater.circuits.exact import ROUNDING
 
 
@@ -25,14 +25,14 @@ def balanced(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inne
     The error is measured, not believed: how far the products of what was found are from what they were found for.
     """
     left, right = left.double(), right.double()
-    (q_left, r_left), (q_right, r_right) = torch.linalg.qr(left), torch.linalg.qr(right)
+    (q_left, r_left), (q_right, r_right) = qr(left), qr(right)
     core = r_left @ r_right.T
-    u, s, v = torch.linalg.svd(core, full_matrices=False)
+    u, s, v = svd(core)
     root = s.sqrt()
-    ours, theirs = q_left @ (u * root), q_right @ (v.T * root)
-    missed = float((left - q_left @ r_left).norm(dim=1).max()) * float(right.norm(dim=1).max())
-    missed += float((right - q_right @ r_right).norm(dim=1).max()) * float(left.norm(dim=1).max())
-    missed += float((core - (u * s) @ v).norm())
+    ours, theirs = q_left @ (u * root), q_right @ (v * root)
+    missed = float(lengths(left - q_left @ r_left).max()) * float(lengths(right).max())
+    missed += float(lengths(right - q_right @ r_right).max()) * float(lengths(left).max())
+    missed += frobenius(core - (u * s) @ v.T)
     # What the measurements and the products themselves round away.
     rounded = 32 * left.shape[1] * ROUNDING * float(s[0] if len(s) else 0.0)
     return Balanced(ours, theirs, 1.01 * missed + rounded)

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headwater.circuits.algebra import lengths
 from headwater.circuits.lines import Lines
 from headwater.circuits.scan import Kept
 
@@ -42,8 +43,8 @@ def dots(
 
 def error(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inner"]) -> Float[Tensor, " row"]:
     """How far a float64 product of a row may be from the true one, in whatever order it is added: ``γ ‖left‖ max ‖right‖``."""
-    longest = float(right.double().norm(dim=1).max()) if len(right) else 0.0
-    return left.double().norm(dim=1) * (longest * (left.shape[1] + 4) * ROUNDING)
+    longest = float(lengths(right).max()) if len(right) else 0.0
+    return lengths(left) * (longest * (left.shape[1] + 4) * ROUNDING)
 
 
 def settle(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inner"], kept: Kept, k: int) -> Lines:

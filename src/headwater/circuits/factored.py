@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
-from headwater.circuits import staircase
+from headwater.circuits import algebra, staircase
 from headwater.circuits.lines import Entries, Lines
 from headwater.circuits.scan import Progress, Wants, silent
 from headwater.circuits.survey import Survey, survey
@@ -182,31 +182,28 @@ class Factored:
 
     def row_spreads(self) -> Float[Tensor, " row"]:
         """The standard deviation of each row's entries (over all columns), in float64."""
-        _, r = torch.linalg.qr(_centred(self.right.double(), dim=1).T, mode="r")
-        return (self.left.double() @ r.T).norm(dim=1) / self.shape[1] ** 0.5
+        r = algebra.triangle(_centred(self.right.double(), dim=1).T)
+        return algebra.lengths(self.left.double() @ r.T) / self.shape[1] ** 0.5
 
     @cached_property
     def _core(self) -> Float[Tensor, "small_row small_column"]:
         """A matrix of the inner dimension's size with the same singular values: with ``left = Q_L R_L`` and ``rightᵀ = Q_R R_R``
         the product is ``Q_L (R_L R_Rᵀ) Q_Rᵀ``."""
-        _, ours = torch.linalg.qr(self.left.double(), mode="r")
-        _, theirs = torch.linalg.qr(self.right.T.double(), mode="r")
-        return ours @ theirs.T
+        return algebra.triangle(self.left) @ algebra.triangle(self.right.T).T
 
     def norm(self) -> float:
         """The Frobenius norm: the root of the sum of all squared entries."""
-        return float(self._core.norm())
+        return algebra.frobenius(self._core)
 
     def singular_values(self) -> Float[Tensor, " rank"]:
         """As many as the inner dimension allows, falling; all further ones are zero."""
-        return torch.linalg.svdvals(self._core)
+        return algebra.singular_values(self._core)
 
     def svd(self) -> SVD:
         """Singular values with their vectors, in float64."""
-        ours, r_left = torch.linalg.qr(self.left.double())
-        theirs, r_right = torch.linalg.qr(self.right.T.double())
-        u, s, v = torch.linalg.svd(r_left @ r_right.T, full_matrices=False)
-        return SVD(ours @ u, s, theirs @ v.T)
+        (ours, r_left), (theirs, r_right) = algebra.qr(self.left), algebra.qr(self.right.T)
+        u, s, v = algebra.svd(r_left @ r_right.T)
+        return SVD(ours @ u, s, theirs @ v)
 
     def eigenvalues(self) -> Complex[Tensor, " rank"]:
         """Those of the core ``right @ left``, by falling modulus; all further ones are zero.
@@ -215,8 +212,7 @@ class Factored:
         """
         self._square("eigenvalues")
         left, right = self.left.double(), self.right.double()
-        values = torch.linalg.eigvals(right @ left if self.inner <= self.shape[0] else left @ right)
-        return values[values.abs().argsort(descending=True, stable=True)]
+        return algebra.eigenvalues(right @ left if self.inner <= self.shape[0] else left @ right)
 
     def rank(self, tolerance: float | None = None) -> int:
         """How many singular values are above ``tolerance`` times the largest; by default the factors' own rounding."""

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headwater.circuits.algebra import lengths
 from headwater.circuits.balance import balanced
 from headwater.circuits.exact import dots
 from headwater.circuits.lines import Entries
@@ -106,7 +107,7 @@ class _Stairs:
 
 def _by_norm(lines: Tensor) -> tuple[Tensor, Tensor, Tensor, float]:
     """The longest lines first, in float32 and with the longest as one; their norms, rounded up; their ids; and the longest norm."""
-    norms, ids = lines.norm(dim=1).sort(descending=True, stable=True)
+    norms, ids = lengths(lines).sort(descending=True, stable=True)
     longest = float(norms[0]) or 1.0
     return (lines[ids] / longest).float(), (norms / longest * (1 + 2.0**-20)).float(), ids, longest
 

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
+from headwater.circuits.algebra import lengths
 from headwater.circuits.scan import Kept, Progress, Scan, Wants, silent
 
 GROUP = 64
@@ -48,9 +49,9 @@ def scan(
 def _error(left: Tensor, right: Tensor) -> Float[Tensor, " row"]:
     """How far an entry of each row may be from the true one: rounding, and what is lost below the smallest number."""
     about = torch.finfo(left.dtype)
-    longest = float(right.double().norm(dim=1).max()) if len(right) else 0.0
+    longest = float(lengths(right).max()) if len(right) else 0.0
     share = (left.shape[1] + 4) * about.eps
-    return left.double().norm(dim=1) * (longest * share) + (left.shape[1] + 4) * about.tiny
+    return lengths(left) * (longest * share) + (left.shape[1] + 4) * about.tiny
 
 
 class _Found:

@@ -1,0 +1,49 @@
+"""Linear algebra of small matrices with types, since ``torch.linalg`` has none. Everything in float64, whatever it is given."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor
+
+_linalg: Any = torch.linalg
+
+
+def qr(matrix: Float[Tensor, "row column"]) -> tuple[Float[Tensor, "row small"], Float[Tensor, "small column"]]:
+    """``matrix = Q R``: columns that are orthonormal, and a triangle."""
+    q, r = _linalg.qr(matrix.double())
+    return q, r
+
+
+def triangle(matrix: Float[Tensor, "row column"]) -> Float[Tensor, "small column"]:
+    """``R`` alone: ``RᵀR = matrixᵀ matrix``."""
+    return _linalg.qr(matrix.double(), mode="r")[1]
+
+
+def svd(
+    matrix: Float[Tensor, "row column"],
+) -> tuple[Float[Tensor, "row small"], Float[Tensor, " small"], Float[Tensor, "column small"]]:
+    """``matrix = U diag(S) Vᵀ``, the singular values falling."""
+    u, s, v = _linalg.svd(matrix.double(), full_matrices=False)
+    return u, s, v.T
+
+
+def singular_values(matrix: Float[Tensor, "*many row column"]) -> Float[Tensor, "*many small"]:
+    """Falling."""
+    return _linalg.svdvals(matrix.double())
+
+
+def eigenvalues(matrix: Float[Tensor, "*many size size"]) -> Complex[Tensor, "*many size"]:
+    """By falling modulus."""
+    values: Tensor = _linalg.eigvals(matrix.double())
+    return values.gather(-1, values.abs().argsort(dim=-1, descending=True, stable=True))
+
+
+def lengths(lines: Float[Tensor, "line inner"]) -> Float[Tensor, " line"]:
+    """The Euclidean norm of each row."""
+    return _linalg.vector_norm(lines.double(), dim=1)
+
+
+def frobenius(matrix: Float[Tensor, "row column"]) -> float:
+    """The root of the sum of all squared entries."""
+    return float(_linalg.matrix_norm(matrix.double()))
