@@ -83,7 +83,7 @@ def whole(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inner"]
     # Rows of zeros are told apart by ids alone; as candidates all their entries would be equal.
     some = (left != 0).any(dim=1).nonzero()[:, 0]
     wide, step = right.double(), max(1, TILE // max(1, len(right)))
-    for lines in some.split(step):
+    for lines in torch.split(some, step):
         block = left[lines].double()
         scores, slack = block @ wide.T, 2 * error(block, wide)[:, None]
         cut = scores.topk(k, dim=1).values[:, -1:] - slack
@@ -124,7 +124,7 @@ def _whole_ranks(left: Tensor, right: Tensor, lines: Tensor) -> Tensor:
     ranks = lines.clone()
     some = (left[lines] != 0).any(dim=1).nonzero()[:, 0]
     wide = right.double()
-    for places in some.split(max(1, TILE // max(1, len(right)))):
+    for places in torch.split(some, max(1, TILE // max(1, len(right)))):
         chosen = lines[places]
         block = left[chosen].double()
         scores, slack = block @ wide.T, 2 * error(block, wide)[:, None]

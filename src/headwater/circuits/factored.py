@@ -44,9 +44,9 @@ class Factored:
             [ 2.,  0., -2.],
             [ 3.,  0., -3.]])
     >>> a.top(2)
-    row   column   value
-      2        0       3
-      1        0       2
+       row   column   value
+         2        0   3
+         1        0   2
     """
 
     left: Float[Tensor, "row inner"]
@@ -110,7 +110,7 @@ class Factored:
         _same(other.shape[-1], self.shape[0])
         return (other @ self.left) @ self.right if other.ndim == 1 else Factored(other @ self.left, self.right)
 
-    def __mul__(self, number: float) -> "Factored":
+    def __mul__(self, number: float | int) -> "Factored":
         return Factored(self.left * number, self.right)
 
     __rmul__ = __mul__

@@ -1,5 +1,6 @@
 """What is found in a large matrix: single entries, and a few entries of every line."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jaxtyping import Float, Int
@@ -19,11 +20,10 @@ class Entries:
         return len(self.values)
 
     def __repr__(self) -> str:
-        lines = [
-            f"{row:3}   {column:6}   {value:5.4g}"
-            for row, column, value in zip(self.rows.tolist(), self.columns.tolist(), self.values.tolist(), strict=True)
-        ]
-        return "\n".join(["row   column   value", *lines])
+        return "\n".join(["   row   column   value", *(f"{row:6}   {column:6}   {value:.4g}" for row, column, value in self)])
+
+    def __iter__(self) -> Iterator[tuple[int, int, float]]:
+        yield from zip(map(int, self.rows), map(int, self.columns), map(float, self.values), strict=True)
 
     def negated(self) -> "Entries":
         """The same places, the values with the other sign."""

@@ -6,6 +6,7 @@ lie under a staircase that shrinks as better ones are found. Turning the factors
 """
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -121,9 +122,11 @@ class _Groups:
     @staticmethod
     def of(lines: Tensor) -> "_Groups":
         """The groups of equal lines."""
-        _, group = torch.unique(lines, dim=0, return_inverse=True)
-        members = [ids.sort().values for ids in group.argsort(stable=True).split(group.bincount().tolist())]
-        members.sort(key=lambda ids: int(ids[0]))
+        unique: Any = torch.unique
+        group: Tensor = unique(lines, dim=0, return_inverse=True)[1]
+        # Stable: the members of a group stand in the order of their ids.
+        parts = torch.tensor_split(group.argsort(stable=True), group.bincount().cumsum(0)[:-1].cpu())
+        members = sorted(parts, key=lambda ids: int(ids[0]))
         return _Groups(torch.stack([ids[0] for ids in members]), members)
 
 
@@ -134,7 +137,7 @@ def _expanded(left: Tensor, right: Tensor, rows: _Groups, columns: _Groups, k: i
     """
     best = top(left[rows.first], right[columns.first], k)
     some: list[Tensor] = []
-    for row, column in zip(best.rows.tolist(), best.columns.tolist(), strict=True):
+    for row, column, _ in best:
         across = columns.members[column][:k]
         down = rows.members[row][: math.ceil(k / len(across))]
         some.append(torch.cartesian_prod(down, across))

@@ -105,7 +105,7 @@ def _largest(tile: Tensor, count: int, error: Tensor) -> Kept:
     if groups <= 2 * count:
         values, ids = tile.topk(min(count, width), dim=1)
     else:
-        grouped = pad(tile, (0, groups * GROUP - width), value=-math.inf).unflatten(1, (groups, GROUP))
+        grouped = pad(tile, (0, groups * GROUP - width), value=-math.inf).view(-1, groups, GROUP)
         chosen = grouped.amax(dim=2).topk(count, dim=1).indices
         inside = grouped.gather(1, chosen[:, :, None].expand(-1, -1, GROUP)).flatten(1)
         values, places = inside.topk(count, dim=1)
