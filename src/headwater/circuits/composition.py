@@ -24,7 +24,7 @@ matrices instead, which is a little below it (Jensen) and depends on the draw.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from itertools import pairwise
 from typing import Any, Literal
 
 import torch
@@ -117,15 +117,16 @@ class Composition:
         scores = self.scores.cpu()
         scores = torch.where(chosen & ~scores.isnan(), scores, -torch.inf).flatten()
         order = scores.argsort(descending=True, stable=True)[: min(count, int((scores >= 0).sum()))]
-        places = [divmod(place, len(self.readers)) for place in order.tolist()]
-        return tuple(
-            Link(self.writers[w], self.readers[r], score, score - self.chance)
-            for (w, r), score in zip(places, scores[order].tolist(), strict=True)
-        )
+        return tuple(self._link(int(place)) for place in order)
+
+    def _link(self, place: int) -> Link:
+        writer, reader = divmod(place, len(self.readers))
+        score = float(self.scores[writer, reader])
+        return Link(self.writers[writer], self.readers[reader], score, score - self.chance)
 
     def plain(self) -> dict[str, Any]:
         """For programs; None where there is no score."""
-        scores = [[None if score != score else score for score in row] for row in self.scores.tolist()]  # noqa: PLR0124
+        scores = [[None if score.isnan() else float(score) for score in row] for row in self.scores.cpu()]
         return {"writers": list(self.writers), "readers": list(self.readers), "chance": self.chance, "scores": scores}
 
 
@@ -174,7 +175,7 @@ def virtual(
     Circuit(L0H1 → L1H0 OV: tokens 50 → tokens 50, inner 4)
     """
     path = [find_head(head, weights.config) for head in heads]
-    if not path or any(one.layer >= other.layer for one, other in zip(path, path[1:], strict=False)):
+    if not path or any(one.layer >= other.layer for one, other in pairwise(path)):
         raise InputError(f"a virtual head of {[str(head) for head in path]}", "heads of rising layers", "put them in order")
     first = ov(weights, path[0], source=source, out="stream", scales=scales)
     writer, written, given = f"L{path[0].layer}.attention", first.right, first.given
@@ -193,7 +194,7 @@ def virtual(
 def _composition(weights: Weights, writers: Sequence[Ports], readers: Sequence[Ports]) -> Composition:
     with torch.no_grad():
         scores = torch.cat([_scores(weights, kind, readers) for kind in writers])
-    names = [reduce(tuple.__add__, (kind.names for kind in kinds)) for kinds in (writers, readers)]
+    names = [tuple(name for kind in kinds for name in kind.names) for kinds in (writers, readers)]
     return Composition(names[0], names[1], scores, dimensions(weights) ** -0.5)
 
 

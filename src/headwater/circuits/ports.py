@@ -11,7 +11,7 @@ through them (``arriving``). Biases and the turn of rotary positions are left ou
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from einops import einsum, rearrange
@@ -23,6 +23,8 @@ from headwater.circuits.norms import passage
 from headwater.model.config import FeedForward, GatedFeedForward, LayerNorm, PostNorm, PreNorm
 from headwater.model.positions import place
 from headwater.model.weights import Weights
+
+_linalg: Any = torch.linalg  # it has no types
 
 Mode: TypeAlias = Literal["Q", "K", "V"]
 """Which of a head's three readings."""
@@ -79,8 +81,8 @@ def as_read(weights: Weights, reader: str, W: Float[Tensor, "d_model column"]) -
 
 def as_written(weights: Weights, W: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*any d_model"]:
     """``W C`` where the model is pre-norm with LayerNorm, else ``W``."""
-    W = _wide(W)
-    return W - W.mean(dim=-1, keepdim=True) if _is_centred(weights) else W
+    wide = _wide(W)
+    return wide - wide.mean(dim=-1, keepdim=True) if _is_centred(weights) else wide
 
 
 def arriving(weights: Weights, writers: Ports, stage: int) -> Ports:
@@ -174,11 +176,11 @@ def _reduced(
 
 def _root(gram: Float[Tensor, "head row column"]) -> Float[Tensor, "head row column"]:
     """``R`` with ``Rᵀ R = gram``."""
-    lower, failed = torch.linalg.cholesky_ex(gram)
+    lower, failed = _linalg.cholesky_ex(gram)
     if not bool(failed.any()):
         return lower.mT
     # Some head does not use all of its dimensions.
-    values, vectors = torch.linalg.eigh(gram)
+    values, vectors = _linalg.eigh(gram)
     return values.clamp(min=0).sqrt()[..., None] * vectors.mT
 
 
