@@ -170,5 +170,5 @@ def test_the_ranks_of_a_zero_layer_model_are_those_of_its_dense_tables(config, s
     }
     for name, table in tables.items():
         rank = getattr(found, name)
-        assert int(torch.linalg.matrix_rank(table, rtol=1e-12)) == rank.measured <= rank.bound, name
+        assert int(torch.linalg.matrix_rank(table, rtol=1e-11)) == rank.measured <= rank.bound, name
     assert found.probabilities.measured <= found.probabilities.bound == config.vocab

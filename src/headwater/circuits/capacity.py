@@ -1,7 +1,7 @@
 """How many dimensions a model has to say things in: ranks, measured, beside the bounds that hold for every model of its sizes.
 
-Ranks are numerical. They are those of the numbers as they are stored, calculated in float64 from small cores: singular values above the
-rounding of float64 count. They are about dimensions and say nothing of how large an adjustment is, nor of how many there are.
+Ranks are numerical. They are those of the numbers as they are stored, calculated in float64 from small cores; singular values above
+``ROUNDING`` of the largest count. They are about dimensions and say nothing of how large an adjustment is, nor of how many there are.
 """
 
 from collections.abc import Iterable
@@ -18,6 +18,9 @@ from headwater.circuits.paths import circuit
 from headwater.errors import InputError
 from headwater.model.config import LayerNorm, PostNorm, PreNorm
 from headwater.model.weights import Weights
+
+ROUNDING = 1e-11
+"""Of the largest singular value: what is below may come from float64's rounding alone."""
 
 NEGLIGIBLE = 1e-8
 """Of the largest singular value of a table of probabilities: what is below counts as zero. A softmax has no rank of its own, its singular
@@ -68,8 +71,8 @@ def adjustments(weights: Weights, heads: Iterable[HeadName] | None = None) -> Ad
     return Adjustments(
         heads=len(chosen),
         d_head=config.d_head,
-        logits=Rank(written.rank(), min(most, vocab)),
-        probabilities=Rank(written.centred_rows().rank(), min(most, vocab - 1)),
+        logits=Rank(written.rank(ROUNDING), min(most, vocab)),
+        probabilities=Rank(written.centred_rows().rank(ROUNDING), min(most, vocab - 1)),
         document_bound=len(chosen) * min(d_model, config.d_head),
     )
 
@@ -141,12 +144,12 @@ def bigram_ranks(weights: Weights, *, largest: int = 1024) -> BigramRanks:
     return BigramRanks(
         embedding=embedding,
         unembedding=unembedding,
-        logits=Rank(table.rank(), min(most, vocab)),
-        centred=Rank(table.centred_rows().rank(), min(most, vocab - 1)),
-        log_probabilities=Rank(log_p.rank(), min(most + 1, vocab)),
+        logits=Rank(table.rank(ROUNDING), min(most, vocab)),
+        centred=Rank(table.centred_rows().rank(ROUNDING), min(most, vocab - 1)),
+        log_probabilities=Rank(log_p.rank(ROUNDING), min(most + 1, vocab)),
         probabilities=Rank(_rank(table.dense().softmax(dim=1), NEGLIGIBLE), vocab) if vocab <= largest else None,
     )
 
 
-def _rank(matrix: Float[Tensor, "row column"], tolerance: float | None = None) -> int:
+def _rank(matrix: Float[Tensor, "row column"], tolerance: float = ROUNDING) -> int:
     return int(cast(Tensor, torch.linalg.matrix_rank(matrix, rtol=tolerance)))
