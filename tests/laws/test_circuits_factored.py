@@ -137,7 +137,7 @@ def test_every_streamed_answer_is_that_of_brute_force_ties_included(kind, shape,
     wants = Wants(top_rows=k, bottom_rows=k, top_columns=k, bottom_columns=k)
 
     def scan(*args):
-        return tiles.scan(*args, tile=tile)
+        return tiles.scan(*args, entries=tile)
 
     found = survey(a.left, a.right.T, wants, kernel=scan)
     for lines, table in (
@@ -155,7 +155,7 @@ def test_every_streamed_answer_is_that_of_brute_force_ties_included(kind, shape,
 def test_own_ranks_are_those_of_brute_force(kind, size, inner, tile, seed):
     a = of_kind(kind, size, inner, size, seed)
     truth = values(a)
-    found = survey(a.left, a.right.T, Wants(own_ranks=True), kernel=lambda *args: tiles.scan(*args, tile=tile)).own_ranks
+    found = survey(a.left, a.right.T, Wants(own_ranks=True), kernel=lambda *args: tiles.scan(*args, entries=tile)).own_ranks
     assert found.tolist() == [largest(line, size).index(i) for i, line in enumerate(truth)]
 
 

@@ -10,7 +10,6 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import pad
 
 from headwater.circuits.algebra import lengths
 from headwater.circuits.scan import Kept, Progress, Scan, Wants, silent
@@ -32,16 +31,20 @@ def scan(
     wants: Wants,
     progress: Progress = silent,
     *,
-    tile: int | None = None,
+    entries: int | None = None,
 ) -> Scan:
-    """Look at every entry of ``left @ rightᵀ``, ``tile`` entries at a time."""
-    tile = tile or (CACHE if left.device.type == "cpu" else ON_DEVICE)
-    step = max(1, tile // max(1, len(right)))
+    """Look at every entry of ``left @ rightᵀ``, ``entries`` at a time."""
+    entries = entries or (CACHE if left.device.type == "cpu" else ON_DEVICE)
+    step = max(1, entries // max(1, len(right)))
     found = _Found(wants, left, right)
     own = (left.double() * right.double()).sum(dim=1) if wants.own_ranks else None
+    # One piece of memory for all tiles, whose rows end in a whole group: asking for new memory costs as much as a product.
+    room = left.new_empty(min(step, len(left)), math.ceil(len(right) / GROUP) * GROUP)
     for start in range(0, len(left), step):
         some = slice(start, min(start + step, len(left)))
-        found.take(left[some] @ right.T, some, None if own is None else own[some])
+        tile = room[: some.stop - start, : len(right)]
+        torch.mm(left[some], right.T, out=tile)
+        found.take(tile, some, None if own is None else own[some])
         progress(some.stop / len(left))
     return found.scan()
 
@@ -69,12 +72,11 @@ class _Found:
     def take(self, tile: Tensor, some: slice, own: Tensor | None) -> None:
         """Look at the next rows."""
         error, wants = self.error[some], self.wants
-        if wants.top_rows:
-            self.rows[1].append(_largest(tile, wants.top_rows + SLACK, error))
-        if wants.bottom_rows:
-            self.rows[-1].append(_largest(-tile, wants.bottom_rows + SLACK, error))
+        for sign, count in ((1, wants.top_rows), (-1, wants.bottom_rows)):
+            if count:
+                self.rows[sign].append(_furthest(tile, count + SLACK, error, sign))
         for sign, columns in self.columns.items():
-            columns.take(sign * tile, some.start)
+            columns.take(tile, some.start, sign)
         if own is not None:
             self.ranks.append(_compare(tile, own, error, some.start))
         if wants.logsumexp is not None:
@@ -98,21 +100,29 @@ def _joined(parts: list[Kept]) -> Kept | None:
     return Kept(torch.cat([part.ids for part in parts]), torch.cat([part.ceiling for part in parts])) if parts else None
 
 
-def _largest(tile: Tensor, count: int, error: Tensor) -> Kept:
-    """Candidates of each row: the largest entries of the groups with the largest maxima."""
-    width = tile.shape[1]
+def _furthest(tile: Tensor, count: int, error: Tensor, sign: int) -> Kept:
+    """Candidates of each row, the largest or (sign −1) the smallest: those of the groups that reach furthest."""
+    width, up = tile.shape[1], sign > 0
     groups = math.ceil(width / GROUP)
     if groups <= 2 * count:
-        values, ids = tile.topk(min(count, width), dim=1)
+        values, ids = tile.topk(min(count, width), dim=1, largest=up)
     else:
-        grouped = pad(tile, (0, groups * GROUP - width), value=-math.inf).view(-1, groups, GROUP)
-        chosen = grouped.amax(dim=2).topk(count, dim=1).indices
+        grouped = _whole_groups(tile, -sign * math.inf).view(-1, groups, GROUP)
+        reach = grouped.amax(dim=2) if up else grouped.amin(dim=2)
+        chosen = reach.topk(count, dim=1, largest=up).indices
         inside = grouped.gather(1, chosen[:, :, None].expand(-1, -1, GROUP)).flatten(1)
-        values, places = inside.topk(count, dim=1)
+        values, places = inside.topk(count, dim=1, largest=up)
         ids = chosen.gather(1, places // GROUP) * GROUP + places % GROUP
     left_out = values.shape[1] < width
-    ceiling = values[:, -1].double() + error if left_out else torch.full_like(error, -math.inf)
+    ceiling = sign * values[:, -1].double() + error if left_out else torch.full_like(error, -math.inf)
     return Kept(ids, ceiling)
+
+
+def _whole_groups(tile: Tensor, fill: float) -> Tensor:
+    """The tile with its last group filled up, in the room that the tile lies in."""
+    whole = tile.as_strided((len(tile), tile.stride(0)), tile.stride())
+    whole[:, tile.shape[1] :] = fill
+    return whole
 
 
 class _Columns:
@@ -123,14 +133,15 @@ class _Columns:
         self.ids = torch.full((count, len(right)), -1, device=right.device)
         self.error, self.seen = error, 0
 
-    def take(self, tile: Tensor, start: int) -> None:
-        """Only columns in which this tile beats the last that is kept."""
+    def take(self, tile: Tensor, start: int, sign: int) -> None:
+        """Only columns in which this tile beats the last that is kept; with sign −1 negated entries are compared."""
         self.seen += len(tile)
-        better = (tile.amax(dim=0) > self.values[-1]).nonzero()[:, 0]
+        reach = tile.amax(dim=0) if sign > 0 else -tile.amin(dim=0)
+        better = (reach > self.values[-1]).nonzero()[:, 0]
         if not len(better):
             return
         new = torch.arange(start, start + len(tile), device=tile.device)[:, None].expand(-1, len(better))
-        values, ids = torch.cat([self.values[:, better], tile[:, better]]), torch.cat([self.ids[:, better], new])
+        values, ids = torch.cat([self.values[:, better], sign * tile[:, better]]), torch.cat([self.ids[:, better], new])
         best, places = values.topk(len(self.values), dim=0)
         self.values[:, better], self.ids[:, better] = best, ids.gather(0, places)
 
