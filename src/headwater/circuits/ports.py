@@ -44,7 +44,7 @@ class Ports:
 
     def norms(self) -> Float[Tensor, " component"]:
         """The Frobenius norm of each component's matrix, in float64."""
-        return torch.stack([factor.double().norm() for factor in self.factors])
+        return _linalg.vector_norm(self.factors, dim=(1, 2), dtype=torch.float64)
 
     def where(self, chosen: Callable[[int], bool]) -> "Ports":
         """Those whose stage is chosen."""
