@@ -55,7 +55,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e .
+	$(PIP) -e '.[fast]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
