@@ -9,13 +9,15 @@ from torch import Tensor
 _linalg: Any = torch.linalg
 
 
-def qr(matrix: Float[Tensor, "row column"]) -> tuple[Float[Tensor, "row small"], Float[Tensor, "small column"]]:
+def qr(
+    matrix: Float[Tensor, "*many row column"],
+) -> tuple[Float[Tensor, "*many row small"], Float[Tensor, "*many small column"]]:
     """``matrix = Q R``: columns that are orthonormal, and a triangle."""
     q, r = _linalg.qr(matrix.double())
     return q, r
 
 
-def triangle(matrix: Float[Tensor, "row column"]) -> Float[Tensor, "small column"]:
+def triangle(matrix: Float[Tensor, "*many row column"]) -> Float[Tensor, "*many small column"]:
     """``R`` alone: ``RᵀR = matrixᵀ matrix``."""
     return _linalg.qr(matrix.double(), mode="r")[1]
 
