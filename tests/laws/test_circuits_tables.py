@@ -54,8 +54,9 @@ def there(circuit, *arguments, **options):
     try:
         return circuit(*arguments, **options).dense()
     except InputError as refusal:
-        assert refusal.given.startswith("biases that")
-        return None
+        if refusal.given.startswith("biases that"):
+            return None
+        raise
 
 
 def score_table(weights, head, text, **options):
@@ -107,24 +108,19 @@ def assert_scores(weights, run, layer=0, **options):
                 close(score_sums(weights, head, text, **options).masked_fill(scores.isinf(), float("-inf")), scores)
 
 
-@given(models(layers=ONE, norm=NO_NORM))
-def test_scores_of_layer_0_are_the_sum_of_its_circuits(member):
-    weights, tokens = member
-    assert_scores(weights, record(weights, tokens))
-
-
 @given(models(layers=MANY, norm=ANY_NORM))
-def test_scores_of_layer_0_are_exact_wherever_a_circuit_says_so(member):
+def test_scores_of_layer_0_are_exactly_the_sum_of_its_circuits(member):
+    """Only positions in the stream of a pre-norm model spoil it: there the scale belongs to token and position together."""
     weights, tokens = member
-    assume(isinstance(weights.config.norm, PostNorm) or not has_vectors(weights.config, ["stream"]))
-    assert_scores(weights, record(weights, tokens), scales="exact")
+    assume(not (isinstance(weights.config.norm, PreNorm) and has_vectors(weights.config, ["stream"])))
+    assert_scores(weights, record(weights, tokens[:1, :4], ["L0.scores"]), scales="exact")
 
 
 @given(models(layers=ONE, norm=NO_NORM))
 def test_logits_of_one_layer_are_direct_path_heads_and_biases(member):
     weights, tokens = member
     weights = without_feed_forward(weights.config, member.seed)
-    run = record(weights, tokens)
+    run = record(weights, tokens, ["L0.pattern"])
     for index in range(len(tokens)):
         close(logit_sums(weights, run, index, scales="exact"), run.logits[index])
 
@@ -162,7 +158,7 @@ def test_all_that_is_written_arrives_by_the_skip_route(config, seed):
     run, scales = record(weights, tokens), mean_scales(weights, tokens)
     for depth in range(config.layers + 1):
         reader = "unembed" if depth == config.layers else f"L{depth}.attention"
-        written = {"embed": run["embed"][0] + (run["positions"] if "positions" in run else 0)}
+        written = {"embed": run["embed"][0] + (run["positions"] if has_vectors(config, ["stream"]) else 0)}
         for layer in range(depth):
             written[f"L{layer}.attention"] = run[f"L{layer}.attention"][0]
             if config.feed_forward:
@@ -170,8 +166,22 @@ def test_all_that_is_written_arrives_by_the_skip_route(config, seed):
         total = sum(passage(weights, writer, reader, scales).push(write) for writer, write in written.items())
         biases = Reader(weights, reader, scales).basis("biases")
         for name, vector in zip(biases.side.names, biases.vectors, strict=True):
-            total = total + vector * (".norm_" in name and "H" not in name or name == "final.bias")
+            total = total + vector * ((".norm_" in name and "H" not in name) or name == "final.bias")
         close(total, run["final" if reader == "unembed" else f"L{depth}.attention_input"][0])
+
+
+@given(configs(layers=MANY, norm=ANY_NORM), seeds)
+def test_in_the_stream_basis_a_circuit_is_what_its_head_does_at_any_layer(config, seed):
+    config = replace(config, attention=replace(config.attention, input_bias=False), norm=unbiased(config.norm))
+    config = replace(config, positions=NoPositions()) if has_vectors(config, ["queries-and-keys"]) else config
+    weights, tokens = random_weights(config, seed), random_tokens(config, seed, batch=1, length=1)
+    run, scales = record(weights, tokens, ["L*.scores", "L*.head_writes"]), mean_scales(weights, tokens)
+    for head in every_head(config):
+        x = run[f"L{head.layer}.in"][0, 0]
+        score = x @ qk(weights, head, dest="stream", source="stream", scales=scales).dense() @ x
+        close(score, run[f"L{head.layer}.scores"][0, head.head, 0, 0])
+        write = x @ ov(weights, head, source="stream", out="stream", scales=scales)
+        close(write, run[f"L{head.layer}.head_writes"][0, head.head, 0])
 
 
 @given(configs(layers=MANY, norm=ANY_NORM), seeds)
