@@ -150,7 +150,9 @@ def test_a_change_of_basis_inside_heads_changes_no_score(config, seed):
     changed = {}
     for layer, block in enumerate(weights.blocks):
         attention, group = block.attention, config.attention.group_size
-        R = torch.linalg.qr(torch.randn(len(attention.W_K), config.d_head, config.d_head, generator=generator, dtype=torch.float64))[0]
+        R = torch.linalg.qr(
+            torch.randn(len(attention.W_K), config.d_head, config.d_head, generator=generator, dtype=torch.float64)
+        )[0]
         R = R * torch.linspace(0.5, 2, config.d_head, dtype=torch.float64)
         inverse = torch.linalg.inv(R)
         each = R.repeat_interleave(group, dim=0)
@@ -174,7 +176,10 @@ def test_single_precision_is_as_near_as_it_says(config, seed):
 @given(configs(layers=st.just(3)), seeds, st.data())
 def test_a_virtual_head_is_the_product_of_its_heads(config, seed, data):
     weights = random_weights(config, seed)
-    heads = [(layer, data.draw(st.integers(0, config.heads - 1))) for layer in sorted(data.draw(st.sets(st.integers(0, 2), min_size=1)))]
+    heads = [
+        (layer, data.draw(st.integers(0, config.heads - 1)))
+        for layer in sorted(data.draw(st.sets(st.integers(0, 2), min_size=1)))
+    ]
     product = None
     for layer, head in heads:
         W_V = weights.blocks[layer].attention.W_V[head // config.attention.group_size]

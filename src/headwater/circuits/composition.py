@@ -130,7 +130,7 @@ class Composition:
         return {"writers": list(self.writers), "readers": list(self.readers), "chance": self.chance, "scores": scores}
 
 
-def composition(weights: Weights, modes: Sequence[Mode] = MODES) -> Composition:
+def composition(weights: Weights, modes: Sequence[str] = MODES) -> Composition:
     """Q, K and V composition of all pairs of heads.
 
     >>> from headwater.model.config import Attention, ModelConfig
@@ -141,19 +141,17 @@ def composition(weights: Weights, modes: Sequence[Mode] = MODES) -> Composition:
     >>> [link.writer for link in found.strongest("L1H0.K")]
     ['L0H1', 'L0H0']
     """
-    _check(modes)
-    return _composition(weights, [head_writers(weights)], [head_readers(weights, mode) for mode in modes])
+    return _composition(weights, [head_writers(weights)], [head_readers(weights, mode) for mode in _checked(modes)])
 
 
-def connections(weights: Weights, modes: Sequence[Mode] = MODES) -> Composition:
+def connections(weights: Weights, modes: Sequence[str] = MODES) -> Composition:
     """The same for all that touches the stream: embedding, positions, heads, feed-forward layers, unembedding.
 
     A head's score with ``embed`` says how much of ``W_E`` it reads by itself, a head's score with ``unembed`` how much of what it
     writes is seen in the logits at once.
     """
-    _check(modes)
     writers = [*other_writers(weights), head_writers(weights)]
-    readers = [*(head_readers(weights, mode) for mode in modes), *other_readers(weights)]
+    readers = [*(head_readers(weights, mode) for mode in _checked(modes)), *other_readers(weights)]
     return _composition(weights, writers, readers)
 
 
@@ -237,7 +235,8 @@ def _find(name: str, known: tuple[str, ...]) -> int:
     return known.index(name)
 
 
-def _check(modes: Sequence[Mode]) -> None:
-    wrong = [str(mode) for mode in modes if mode not in MODES]
+def _checked(modes: Sequence[str]) -> list[Mode]:
+    wrong = [mode for mode in modes if mode not in MODES]
     if wrong or not modes:
         raise InputError(f"composition by {', '.join(wrong) or 'nothing'}", "some of Q, K and V", "choose among these")
+    return [mode for mode in MODES if mode in modes]
