@@ -3,11 +3,17 @@
 import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import torch
 
+from headwater.circuits import tables
+from headwater.circuits.bases import Kind
+from headwater.circuits.head import HeadName
+from headwater.circuits.norms import Scaling
+from headwater.circuits.tables import Circuit
 from headwater.errors import InputError, ModelFileError, did_you_mean
 from headwater.model import checkpoint, export, generate
 from headwater.model.config import ModelConfig
@@ -75,6 +81,34 @@ class Model:
         """Run the model on a text and keep what happened; ``sites`` are kept besides the stream and its writes."""
         return record(self.weights, self.tokens(text), sites, tap=tap)
 
+    @property
+    def direct(self) -> Circuit:
+        """``W_E W_U``: what each token says about the next by itself."""
+        return self._spoken(tables.direct(self.weights))
+
+    def ov(
+        self,
+        head: HeadName,
+        *,
+        source: Kind = "tokens",
+        out: Literal["tokens", "stream"] = "tokens",
+        scales: Scaling = "one",
+    ) -> Circuit:
+        """What a head says when it looks at ``source``: logits, or what it adds to the stream. See ``headwater.circuits.tables.ov``."""
+        return self._spoken(tables.ov(self.weights, head, source=source, out=out, scales=scales))
+
+    def qk(
+        self,
+        head: HeadName,
+        *,
+        dest: Kind = "tokens",
+        source: Kind = "tokens",
+        offset: int | None = None,
+        scales: Scaling = "one",
+    ) -> Circuit:
+        """How much a head at ``dest`` looks for ``source``: scores before the softmax. See ``headwater.circuits.tables.qk``."""
+        return self._spoken(tables.qk(self.weights, head, dest=dest, source=source, offset=offset, scales=scales))
+
     def generate(
         self, text: Text, sampling: generate.Sampling | None = None, *, most: int = 50, past_end: bool = False
     ) -> Iterator[int]:
@@ -97,6 +131,16 @@ class Model:
         if to not in writers:
             raise InputError(f"no format is called {to!r:.80}", f"one of {', '.join(writers)}", did_you_mean(to, writers))
         writers[to](self.weights, Path(folder), tokenizer_json=words, overwrite=overwrite)
+
+    def _spoken(self, circuit: Circuit) -> Circuit:
+        return circuit.called(self._names) if self.tokenizer else circuit
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """Every row of the embedding, as people read it; some models have more rows than their tokenizer has tokens."""
+        known = self.tokenizer.size if self.tokenizer else 0
+        words = self._tokenizer()
+        return tuple(words.display(token) if token < known else f"#{token}" for token in range(self.config.vocab))
 
     def _tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:

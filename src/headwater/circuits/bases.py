@@ -39,7 +39,7 @@ ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class Side:
-    """What the rows or the columns of a circuit are; biases have names of their own, all others are known by their ids."""
+    """What the rows or the columns of a circuit are. Biases have names of their own; tokens have those that ``Circuit.called`` gives them."""
 
     kind: Kind
     names: tuple[str, ...] = ()

@@ -44,9 +44,9 @@ class Factored:
             [ 2.,  0., -2.],
             [ 3.,  0., -3.]])
     >>> a.top(2)
-       row   column   value
-         2        0   3
-         1        0   2
+    row   column   value
+      2        0   3
+      1        0   2
     """
 
     left: Float[Tensor, "row inner"]

@@ -1,33 +1,49 @@
 """What is found in a large matrix: single entries, and a few entries of every line."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Some entries, the first ones first."""
+    """Some entries, the first ones first. Iterating gives ``(row, column, value)``."""
 
     rows: Int[Tensor, " entry"]
     columns: Int[Tensor, " entry"]
     values: Float[Tensor, " entry"]
     """In float64."""
+    row_names: Sequence[str] = ()
+    column_names: Sequence[str] = ()
+    """What ids are called where they are printed; nothing: by their numbers."""
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def __repr__(self) -> str:
-        return "\n".join(["   row   column   value", *(f"{row:6}   {column:6}   {value:.4g}" for row, column, value in self)])
-
     def __iter__(self) -> Iterator[tuple[int, int, float]]:
         yield from zip(map(int, self.rows), map(int, self.columns), map(float, self.values), strict=True)
 
+    def __repr__(self) -> str:
+        rows = ["row", *(_name(row, self.row_names) for row, _, _ in self)]
+        columns = ["column", *(_name(column, self.column_names) for _, column, _ in self)]
+        values = ["value", *(f"{value:.4g}" for _, _, value in self)]
+        first, second = (max(map(len, words)) for words in (rows, columns))
+        lines = (
+            f"{row:>{first}}   {column:>{second}}   {value}" for row, column, value in zip(rows, columns, values, strict=True)
+        )
+        return "\n".join(lines)
+
+    def some(self, numbers: Sequence[int]) -> "Entries":
+        """Only these, by their places in the list."""
+        chosen = torch.tensor(numbers, dtype=torch.long, device=self.rows.device)
+        return replace(self, rows=self.rows[chosen], columns=self.columns[chosen], values=self.values[chosen])
+
     def negated(self) -> "Entries":
         """The same places, the values with the other sign."""
-        return Entries(self.rows, self.columns, -self.values)
+        return replace(self, values=-self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +56,22 @@ class Lines:
     margin: float
     """The certificate: over all lines, the least distance between an entry that is listed and the most that any entry left out of
     the candidates can be. Above zero, or +∞ where every entry was looked at."""
+    line_names: Sequence[str] = ()
+    names: Sequence[str] = ()
+    """What lines, and ids in them, are called where they are printed."""
+
+    def __repr__(self) -> str:
+        return f"Lines({self.ids.shape[0]:,} × {self.ids.shape[1]:,}, margin {self.margin:.2g})"
+
+    def line(self, line: int) -> Entries:
+        """The entries of one line."""
+        rows = torch.full_like(self.ids[line], line)
+        return Entries(rows, self.ids[line], self.values[line], self.line_names, self.names)
 
     def negated(self) -> "Lines":
         """The same places, the values with the other sign."""
-        return Lines(self.ids, -self.values, self.margin)
+        return replace(self, values=-self.values)
+
+
+def _name(number: int, names: Sequence[str]) -> str:
+    return repr(names[number]) if names else str(number)

@@ -16,7 +16,7 @@ Any invertible ``R`` with ``W_Q R``, ``W_K R⁻ᵀ`` and any ``S`` with ``W_V S`
 stand between queries and keys and leave only those ``R`` that commute with the rotation.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -27,7 +27,10 @@ from torch.nn.functional import pad
 from headwater.circuits.bases import Basis, Kind, Reader, Side
 from headwater.circuits.factored import Factored
 from headwater.circuits.head import HeadName, find_head
+from headwater.circuits.lines import Entries
 from headwater.circuits.norms import Scaling, passage
+from headwater.circuits.scan import Progress, Wants, silent
+from headwater.circuits.survey import Survey
 from headwater.errors import InputError
 from headwater.model.config import ModelConfig, RotaryPositions
 from headwater.model.positions import place
@@ -50,6 +53,39 @@ class Circuit(Factored):
         )
         given = f"; given {', '.join(self.given)}" if self.given else ""
         return f"Circuit({self.name}: {rows} → {columns}, inner {self.inner:,}{given})"
+
+    def top(self, k: int, progress: Progress = silent) -> Entries:
+        """The ``k`` largest of all entries, exactly, with the names of rows and columns."""
+        return replace(super().top(k, progress), row_names=self.row_side.names, column_names=self.column_side.names)
+
+    def bottom(self, k: int, progress: Progress = silent) -> Entries:
+        """The ``k`` smallest of all entries, exactly, with the names of rows and columns."""
+        return replace(super().bottom(k, progress), row_names=self.row_side.names, column_names=self.column_side.names)
+
+    def survey(self, wants: Wants, progress: Progress = silent) -> Survey:
+        """Several answers from one pass, with the names of rows and columns."""
+        found = super().survey(wants, progress)
+        rows, columns = self.row_side.names, self.column_side.names
+        return replace(
+            found,
+            **{
+                kind: lines and replace(lines, line_names=ours, names=theirs)
+                for kind, lines, ours, theirs in (
+                    ("top_rows", found.top_rows, rows, columns),
+                    ("bottom_rows", found.bottom_rows, rows, columns),
+                    ("top_columns", found.top_columns, columns, rows),
+                    ("bottom_columns", found.bottom_columns, columns, rows),
+                )
+            },
+        )
+
+    def called(self, names: tuple[str, ...]) -> "Circuit":
+        """The same circuit with names for its tokens."""
+        kinds = ("tokens", "effective-tokens")
+        rows, columns = (
+            replace(side, names=names) if side.kind in kinds else side for side in (self.row_side, self.column_side)
+        )
+        return replace(self, row_side=rows, column_side=columns)
 
 
 def direct(weights: Weights, *, source: Kind = "tokens", scales: Scaling = "one") -> Circuit:

@@ -32,6 +32,7 @@ app.command("headwater.cli.corpus:corpus", name="corpus", help="Turn text into t
 app.command("headwater.cli.train:train", help="Train a model by a recipe.")
 app.command("headwater.cli.eval:evaluate", name="eval", help="Measure a model's loss, and that of baselines.")
 app.command("headwater.cli.study:study", name="study", help="Experiments on training.")
+app.command("headwater.cli.heads:heads", help="Show what the weights say about each head.")
 app.command("headwater.cli.inspect:inspect", help="Show a model's architecture, parameters and tensors.")
 app.command("headwater.cli.generate:generate", help="Continue a text.")
 app.command("headwater.cli.convert:convert", help="Write a model anew, here or for another library.")

@@ -1,10 +1,11 @@
-"""Curves to a file: svg, png or pdf by its suffix."""
+"""Curves, clouds of points and grids to a file: svg, png or pdf by its suffix."""
 
 import io
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from headwater.errors import InputError
 from headwater.files.atomic import write_file
@@ -20,6 +21,34 @@ DASHES = ("-", ":")
 PANELS_IN_A_ROW = 3
 MOST_INSIDE = 5
 """Lines whose names have room inside a panel."""
+MOST_NAMES = 24
+"""Rows or columns of a grid whose names have room beside it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """Points of the complex plane, and the disc that they would fill by chance."""
+
+    title: str
+    points: tuple[complex, ...]
+    disc: float
+    disc_label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """A number for each row and column, as colours: one for what is above ``middle``, another for what is below."""
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float, ...], ...]
+    x: str
+    y: str
+    middle: float = 0.0
+
+
+Picture: TypeAlias = Union["Panel", Cloud, Grid]
 
 
 def check_plot(path: Path) -> None:
@@ -30,7 +59,7 @@ def check_plot(path: Path) -> None:
         raise InputError(f"--plot {path}", "a folder that is there", f"make {path.parent} first")
 
 
-def draw(panels: "Sequence[Panel]", path: Path) -> None:
+def draw(panels: Sequence[Picture], path: Path) -> None:
     """Write the panels, side by side, to one file: afterwards the old picture is there or the new one."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -41,16 +70,64 @@ def draw(panels: "Sequence[Panel]", path: Path) -> None:
     rows = math.ceil(len(panels) / columns)
     # A fixed salt and no date: the same numbers give the same file.
     with mpl.rc_context({"svg.hashsalt": "headwater", "font.size": 9, "axes.titlesize": 10}):
-        width = 6.4 if any(len(panel.lines) > MOST_INSIDE for panel in panels) else 4.8
+        width = 6.4 if any(_is_crowded(panel) for panel in panels) else 4.8
         figure: Any = Figure(figsize=(width * columns, 3.6 * rows), layout="constrained")
         FigureCanvasAgg(figure)
         for number, panel in enumerate(panels):
-            _draw_panel(figure.add_subplot(rows, columns, number + 1), panel)
+            _draw(figure.add_subplot(rows, columns, number + 1), panel)
         data = io.BytesIO()
         kind = path.suffix.removeprefix(".").lower()
         dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
         figure.savefig(data, format=kind, dpi=150, metadata=dated.get(kind))
     write_file(path, data.getvalue())
+
+
+def _is_crowded(panel: Picture) -> bool:
+    """Whether the names of its lines have no room inside."""
+    return not isinstance(panel, Cloud | Grid) and len(panel.lines) > MOST_INSIDE
+
+
+def _draw(axes: Any, panel: Picture) -> None:
+    if isinstance(panel, Cloud):
+        _draw_cloud(axes, panel)
+    elif isinstance(panel, Grid):
+        _draw_grid(axes, panel)
+    else:
+        _draw_panel(axes, panel)
+
+
+def _draw_cloud(axes: Any, cloud: Cloud) -> None:
+    from matplotlib.patches import Circle
+
+    axes.axhline(0, color="#dddddd", linewidth=0.8, zorder=0)
+    axes.axvline(0, color="#dddddd", linewidth=0.8, zorder=0)
+    disc = Circle(
+        (0, 0), cloud.disc, facecolor="#eeeeee", edgecolor="#777777", linestyle="--", zorder=1, label=cloud.disc_label
+    )
+    axes.add_patch(disc)
+    for sign, colour, marker in ((True, COLOURS[0], "o"), (False, COLOURS[1], "v")):
+        some = [point for point in cloud.points if (point.real >= 0) == sign]
+        label = "real part ≥ 0" if sign else "real part < 0"
+        axes.scatter([p.real for p in some], [p.imag for p in some], s=14, color=colour, marker=marker, zorder=2, label=label)
+    reach = 1.1 * max([cloud.disc, *map(abs, cloud.points)])
+    axes.set(title=cloud.title, xlabel="real", ylabel="imaginary", aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=7, loc="upper left")
+
+
+def _draw_grid(axes: Any, grid: Grid) -> None:
+    from matplotlib.colors import TwoSlopeNorm
+
+    numbers = [value for row in grid.values for value in row if math.isfinite(value)]
+    reach = max([abs(value - grid.middle) for value in numbers], default=0.0) or 1.0
+    norm = TwoSlopeNorm(grid.middle, grid.middle - reach, grid.middle + reach)
+    image = axes.imshow(grid.values, cmap="PuOr_r", norm=norm, aspect="auto")
+    axes.figure.colorbar(image, ax=axes, shrink=0.85)
+    axes.set(title=grid.title, xlabel=grid.x, ylabel=grid.y)
+    for set_ticks, names in ((axes.set_xticks, grid.columns), (axes.set_yticks, grid.rows)):
+        step = max(1, math.ceil(len(names) / MOST_NAMES))
+        set_ticks(range(0, len(names), step), names[::step], fontsize=7)
+    axes.tick_params(axis="x", rotation=90 if len(grid.columns) > MOST_INSIDE else 0)
 
 
 def _draw_panel(axes: Any, panel: "Panel") -> None:

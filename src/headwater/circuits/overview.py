@@ -1,0 +1,165 @@
+"""All that is said about heads from their weights, gathered: one value for each head."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from headwater.circuits.behaviour import Attending, Induction, attending, induction
+from headwater.circuits.chance import DRAWS, Draws
+from headwater.circuits.composition import Composition, Link, composition
+from headwater.circuits.copying import COPYING, SELF_MATCH, Known, Panel, Words, copying
+from headwater.circuits.cores import ov_cores, qk_cores
+from headwater.circuits.factored import Factored
+from headwater.circuits.families import Cores
+from headwater.circuits.head import Head, every_head
+from headwater.circuits.lines import Entries
+from headwater.circuits.norms import Scaling
+from headwater.circuits.scan import Progress, silent
+from headwater.circuits.spectrum import effective_rank
+from headwater.circuits.tables import Circuit, ov, qk
+from headwater.model.config import ModelConfig, RotaryPositions
+from headwater.model.weights import Weights
+
+DISTINCT = 20
+"""Among how many times as many entries examples that differ are looked for."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Strength:
+    """How large a circuit is, and over how many directions."""
+
+    norm: float
+    effective_rank: float
+    singular_values: tuple[float, ...]
+
+    @staticmethod
+    def of(cores: Cores) -> "Strength":
+        """That of the circuit as it is, nothing centred."""
+        values = cores.raw.singular_values
+        return Strength(norm=cores.raw.norm, effective_rank=effective_rank(values), singular_values=tuple(map(float, values)))
+
+    def plain(self) -> dict[str, Any]:
+        """For programs."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Overview:
+    """One head."""
+
+    head: Head
+    copying: Panel
+    """Whether it says what it looks at."""
+    self_match: Panel
+    """Whether it looks for what it looks from."""
+    ov: Strength
+    qk: Strength
+    attending: Attending
+    induction: Induction | None
+    """None in the first layer, where nothing was written before."""
+    partners: tuple[Link, ...]
+    says: Entries
+    """The largest entries of its OV circuit, each row's mean taken out: sources and outputs."""
+    seeks: Entries
+    """The largest scores of its QK circuit: destinations and sources."""
+
+    def plain(self) -> dict[str, Any]:
+        """For programs; ``copying`` is the paper's number, ``Σλ/Σ|λ|`` of the OV circuit as it is."""
+        return {
+            "head": str(self.head),
+            "copying": self.copying.raw.score,
+            "verdict": self.copying.verdict,
+            "self_match": self.self_match.raw.score,
+            "ov": self.ov.plain(),
+            "qk": self.qk.plain(),
+            "attending": self.attending.plain(),
+            "induction": self.induction and self.induction.plain(),
+            "partners": [link.plain() for link in self.partners],
+            "says": [{"source": row, "out": column, "value": value} for row, column, value in self.says],
+            "seeks": [{"dest": row, "source": column, "value": value} for row, column, value in self.seeks],
+            "copying_panel": self.copying.plain(),
+            "self_match_panel": self.self_match.plain(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Choices:
+    """How a model is looked at."""
+
+    frequencies: Float[Tensor, " vocab"] | None = None
+    scales: Scaling = "one"
+    offset: int = 0
+    """Under rotary positions: how far back the sources are that scores are told for."""
+    examples: int = 3
+    partners: int = 3
+    ranks: bool = True
+    """Whether to look where each token stands in its own row, which takes a pass over all entries of each circuit."""
+    draws: Draws = DRAWS
+
+    def rotary_offset(self, config: ModelConfig) -> int | None:
+        """The offset, where scores depend on one."""
+        return self.offset if isinstance(config.positions, RotaryPositions) else None
+
+
+PLAIN = Choices()
+
+
+def overview(
+    weights: Weights, heads: Sequence[Head] | None = None, choices: Choices = PLAIN, progress: Progress = silent
+) -> tuple[list[Overview], Composition]:
+    """Some heads, unless said otherwise all; and who composes with whom among all."""
+    chosen = every_head(weights.config) if heads is None else heads
+    pairs = composition(weights)
+    of_position = {found.head: found for found in attending(weights)}
+    of_repeats = {found.head: found for found in induction(weights)} if weights.config.layers > 1 else {}
+    ov_found, qk_found = (
+        ov_cores(weights, scales=choices.scales),
+        qk_cores(weights, offset=choices.offset, scales=choices.scales),
+    )
+    told: list[Overview] = []
+    for head in chosen:
+        says, seeks = (
+            ov(weights, head, scales=choices.scales),
+            qk(weights, head, offset=choices.rotary_offset(weights.config), scales=choices.scales),
+        )
+        told.append(
+            Overview(
+                head=head,
+                copying=judged(says, choices, ov_found[head]),
+                self_match=judged(seeks, choices, qk_found[head], SELF_MATCH),
+                ov=Strength.of(ov_found[head]),
+                qk=Strength.of(qk_found[head]),
+                attending=of_position[head],
+                induction=of_repeats.get(head),
+                partners=pairs.strongest(str(head), choices.partners),
+                says=examples(says.centred_rows(), choices.examples),
+                seeks=examples(seeks, choices.examples),
+            )
+        )
+        progress(len(told) / len(chosen))
+    return told, pairs
+
+
+def judged(circuit: Circuit, choices: Choices = PLAIN, cores: Cores | None = None, words: Words = COPYING) -> Panel:
+    """The panel of a circuit from tokens to tokens."""
+    known = Known(cores)
+    return copying(circuit, frequencies=choices.frequencies, known=known, draws=choices.draws, words=words)
+
+
+def examples(circuit: Factored, count: int) -> Entries:
+    """The largest entries, of each row and of each column only the first: a few tokens would fill the whole list otherwise."""
+    if not count:
+        return circuit.top(1).some([])
+    found = circuit.top(min(count * DISTINCT, circuit.shape[0] * circuit.shape[1]))
+    rows: set[int] = set()
+    columns: set[int] = set()
+    chosen: list[int] = []
+    for number, (row, column, _) in enumerate(found):
+        if row not in rows and column not in columns and len(chosen) < count:
+            chosen.append(number)
+            rows.add(row)
+            columns.add(column)
+    return found.some(chosen)

@@ -1,0 +1,177 @@
+"""``headwater heads``: what a model's weights say about its heads before any text is seen."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from headwater.cli.plots import check_plot, draw
+from headwater.cli.terminal import note, show_json, show_table, use_cores, watched
+from headwater.errors import InputError
+
+if TYPE_CHECKING:
+    from headwater.api import Model
+    from headwater.circuits.composition import Composition
+    from headwater.circuits.copying import Panel
+    from headwater.circuits.overview import Choices, Overview
+
+DIRECT = "direct"
+LONG = 2**42
+"""Products of a survey of all heads above which it takes minutes."""
+
+
+def heads(  # noqa: PLR0913  (each is one choice a person makes on the command line)
+    model: Path,
+    /,
+    *,
+    head: str | None = None,
+    join: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
+    corpus: Path | None = None,
+    offset: int = 0,
+    examples: int = 3,
+    quick: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    plot: Path | None = None,
+) -> None:
+    """Show what each head copies, matches, composes with, says and looks for, from the weights alone.
+
+    One row for each head: the copying score Σλ/Σ|λ| of its OV circuit from tokens to logits and what it amounts to beside random heads,
+    how many tokens are the first and among the first ten of their own rows, the same score of its QK circuit, norms and
+    effective ranks, where it looks by position, its strongest partner, and its largest entries.
+
+    Parameters
+    ----------
+    model
+        A model's file or folder, in any format that Headwater reads; a run's folder; or the name of one of ours.
+    head
+        One head in full, such as L1H4; or "direct", the path from tokens to logits that no head is on.
+    join
+        Heads whose OV circuits are added up and judged together, such as L0H1 L0H3.
+    corpus
+        The folder of a corpus in the model's tokens: shares are then also weighted by how often tokens occur, and norms are taken at
+        the corpus' mean scale.
+    offset
+        Under rotary positions: how many tokens back the sources are that scores are told for.
+    examples
+        How many of the largest entries to show.
+    quick
+        Leave out where tokens stand in their own rows, which takes a pass over all vocab² entries of each circuit.
+    json
+        Print one JSON document instead of tables.
+    plot
+        Draw eigenvalues, spectra and composition to a file: .svg, .png or .pdf.
+    """
+    from headwater.api import load
+
+    if plot is not None:
+        check_plot(plot)
+    if examples < 0:
+        raise InputError(f"--examples {examples}", "a number from 0 on", "ask for none or for some")
+    use_cores()
+    loaded = load(model)
+    asked = Asked(loaded, str(model), _choices(loaded, corpus, offset=offset, examples=examples, quick=quick))
+    if head == DIRECT or not loaded.config.layers:
+        _tell_direct(asked, head, join, json=json, plot=plot)
+    else:
+        _tell_heads(asked, head, join, json=json, plot=plot)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model, and how it is looked at."""
+
+    model: "Model"
+    name: str
+    choices: "Choices"
+
+
+def _choices(model: "Model", corpus: Path | None, *, offset: int, examples: int, quick: bool) -> "Choices":
+    from headwater.circuits.overview import Choices
+
+    if corpus is None:
+        return Choices(offset=offset, examples=examples, ranks=not quick)
+    import torch
+
+    from headwater.circuits.norms import mean_scales
+    from headwater.cli.trained import check_words
+    from headwater.text.corpus import open_corpus
+
+    text = open_corpus(corpus)
+    check_words(text.tokenizer, model.tokenizer, model.config.vocab, str(corpus))
+    counts = torch.zeros(model.config.vocab, dtype=torch.float64)
+    counts[: len(text.unigrams)] = torch.tensor(text.unigrams, dtype=torch.float64)
+    context = min(model.config.context, 256)
+    windows = min(32, len(text.train) // context)
+    tokens = torch.tensor(text.train[: windows * context].astype("int64")).view(windows, context)
+    scales = mean_scales(model.weights, tokens, words="the corpus' mean scale") if windows else "one"
+    return Choices(frequencies=counts, scales=scales, offset=offset, examples=examples, ranks=not quick)
+
+
+def _tell_heads(asked: Asked, head: str | None, join: list[str] | None, *, json: bool, plot: Path | None) -> None:
+    from headwater.circuits.head import every_head, find_head
+    from headwater.circuits.overview import overview
+    from headwater.circuits.panels import copying_joined
+    from headwater.cli import head_pictures, head_words
+
+    weights, choices = asked.model.weights, asked.choices
+    chosen = [find_head(head, weights.config)] if head else every_head(weights.config)
+    together = [find_head(name, weights.config) for name in join or []]
+    _warn(asked, len(chosen))
+    with watched("heads") as tell:
+        told, pairs = overview(weights, chosen, choices, lambda share: tell(str(chosen[int(share * (len(chosen) - 1))]), share))
+    panel = copying_joined(weights, together, frequencies=choices.frequencies, scales=choices.scales) if together else None
+    if json:
+        show_json(_document(asked, told, pairs, panel))
+    else:
+        words = head_words.Words(asked.model.tokenizer)
+        tables = head_words.one(told[0], pairs, asked, words) if head else head_words.all_heads(told, words)
+        for table in [*tables, *([head_words.joined(panel)] if panel else [])]:
+            show_table(table.columns, table.rows, title=table.title)
+        for line in head_words.remarks(told, asked):
+            note(line)
+    if plot is not None:
+        draw(head_pictures.of_heads(told, pairs), plot)
+
+
+def _warn(asked: Asked, count: int) -> None:
+    config = asked.model.config
+    if asked.choices.ranks and 2 * count * config.vocab**2 * config.d_head > LONG:
+        note(f"{2 * count} passes over {config.vocab**2:,} entries, some seconds each; --quick leaves them out")
+
+
+def _tell_direct(asked: Asked, head: str | None, join: list[str] | None, *, json: bool, plot: Path | None) -> None:
+    from headwater.circuits.tables import direct
+    from headwater.cli import head_pictures, head_words
+
+    if head not in (None, DIRECT) or join:
+        raise InputError(f"heads of {asked.name}, which has no layers", "a model with heads", "leave --head and --join out")
+    circuit = direct(asked.model.weights, scales=asked.choices.scales)
+    with watched("direct path"):
+        told = head_words.Direct.of(circuit, asked.choices)
+    if json:
+        show_json({"model": asked.name, "heads": [], "direct": told.plain()})
+    else:
+        for table in head_words.direct(told, head_words.Words(asked.model.tokenizer)):
+            show_table(table.columns, table.rows, title=table.title)
+        for label in circuit.given:
+            note(f"given {label}")
+    if plot is not None:
+        draw(head_pictures.of_direct(told), plot)
+
+
+def _document(asked: Asked, told: "list[Overview]", pairs: "Composition", joined: "Panel | None") -> dict[str, Any]:
+    from headwater.circuits.copying import tally
+    from headwater.cli.head_words import Words
+
+    words = Words(asked.model.tokenizer)
+    rows = [{**row, **{side: words.exact(row[side]) for side in ("says", "seeks")}} for row in (one.plain() for one in told)]
+    return {
+        "model": asked.name,
+        "given": sorted({label for one in told for label in (*one.copying.given, *one.self_match.given)}),
+        "heads": rows,
+        "copying_tally": tally([one.copying for one in told]),
+        "self_match_tally": tally([one.self_match for one in told]),
+        "joined": joined and joined.plain(),
+        "composition": pairs.plain(),
+    }
