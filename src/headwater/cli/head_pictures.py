@@ -53,25 +53,21 @@ def _spectra(spectra: dict[str, tuple[float, ...]], title: str) -> Panel:
 
 def _composition(pairs: "Composition") -> list[Picture]:
     """A heat map for each way of reading: earlier heads down, later heads across."""
+    far = pairs.excess.nan_to_num().abs().max() if pairs.scores.numel() else 0.0
     pictures: list[Picture] = []
     for mode in ("Q", "K", "V"):
-        columns = [reader for reader in pairs.readers if reader.endswith(f".{mode}")]
-        values = pairs.of(mode).cpu().numpy()
-        heads = [reader.removesuffix(f".{mode}") for reader in columns]
-        writes = [number for number in range(len(values)) if not all(map(_is_nan, values[number]))]
-        reads = [number for number in range(len(heads)) if not all(map(_is_nan, values[:, number]))]
+        heads = [reader.removesuffix(f".{mode}") for reader in pairs.readers if reader.endswith(f".{mode}")]
+        scores = pairs.of(mode).cpu()
+        there = ~scores.isnan()
+        writes, reads = (list(map(int, there.any(dim=side).nonzero())) for side in (1, 0))
         if writes:
             pictures.append(
                 Grid(
                     title=f"{mode}-composition (chance {pairs.chance:.3f})",
                     rows=tuple(pairs.writers[number] for number in writes),
                     columns=tuple(heads[number] for number in reads),
-                    values=tuple(tuple(float(values[row, column]) for column in reads) for row in writes),
-                    x="reads", y="writes", middle=pairs.chance,
+                    values=tuple(tuple(float(scores[row, column]) for column in reads) for row in writes),
+                    x="reads", y="writes", middle=pairs.chance, reach=float(far) or 1.0,
                 )
             )  # fmt: skip
     return pictures
-
-
-def _is_nan(value: float) -> bool:
-    return value != value  # noqa: PLR0124  (nothing else differs from itself)

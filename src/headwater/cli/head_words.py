@@ -71,7 +71,7 @@ def all_heads(told: Sequence[Overview], words: Words) -> list[Table]:
         "QK#",
         "looks",
     ]
-    columns += ["induction#"] * repeats + ["composes", "says", "looks for"]
+    columns += ["induction#"] * repeats + ["composes with"]
     rows: list[tuple[str, ...]] = []
     for one in told:
         ranks = one.copying.ranks
@@ -84,10 +84,13 @@ def all_heads(told: Sequence[Overview], words: Words) -> list[Table]:
             (
                 str(one.head), f"{one.copying.raw.score:+.2f}", one.copying.verdict, *shares,
                 f"{one.self_match.raw.score:+.2f}", *sizes, _looks(one), *induction, partner,
-                words.pairs(one.says), words.pairs(one.seeks, "←"),
             )
         )  # fmt: skip
-    return [Table(title="", columns=tuple(columns), rows=tuple(rows)), *_tallies(told)]
+    entries = tuple((str(one.head), words.pairs(one.says), words.pairs(one.seeks, "←")) for one in told)
+    largest = Table(
+        title="\nlargest entries", columns=("head", "says (source→out)", "looks for (destination←source)"), rows=entries
+    )
+    return [Table(title="", columns=tuple(columns), rows=tuple(rows)), largest, *_tallies(told)]
 
 
 def _looks(one: Overview) -> str:
@@ -258,6 +261,5 @@ def remarks(told: Sequence[Overview], asked: "Asked") -> list[str]:
         return lines
     for each in told:
         if differing := each.copying.disagreements:
-            others = ", ".join(text.split(", ", 1)[1] for text in differing)
-            lines.append(f"{each.head}: score says {each.copying.verdict}; {others}")
+            lines.append(f"{each.head} is {each.copying.verdict} by score and trace; {', '.join(differing)}")
     return [*lines, f"one head in full: headwater heads {asked.name} --head {told[-1].head}"]

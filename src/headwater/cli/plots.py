@@ -23,6 +23,8 @@ MOST_INSIDE = 5
 """Lines whose names have room inside a panel."""
 MOST_NAMES = 24
 """Rows or columns of a grid whose names have room beside it."""
+MOST_NUMBERS = 72
+"""Cells of a grid that have room for their numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +47,9 @@ class Grid:
     values: tuple[tuple[float, ...], ...]
     x: str
     y: str
-    middle: float = 0.0
+    middle: float
+    reach: float
+    """How far from the middle the strongest colours are: grids that are compared share it."""
 
 
 Picture: TypeAlias = Union["Panel", Cloud, Grid]
@@ -118,9 +122,7 @@ def _draw_cloud(axes: Any, cloud: Cloud) -> None:
 def _draw_grid(axes: Any, grid: Grid) -> None:
     from matplotlib.colors import TwoSlopeNorm
 
-    numbers = [value for row in grid.values for value in row if math.isfinite(value)]
-    reach = max([abs(value - grid.middle) for value in numbers], default=0.0) or 1.0
-    norm = TwoSlopeNorm(grid.middle, grid.middle - reach, grid.middle + reach)
+    norm = TwoSlopeNorm(grid.middle, grid.middle - grid.reach, grid.middle + grid.reach)
     image = axes.imshow(grid.values, cmap="PuOr_r", norm=norm, aspect="auto")
     axes.figure.colorbar(image, ax=axes, shrink=0.85)
     axes.set(title=grid.title, xlabel=grid.x, ylabel=grid.y)
@@ -128,6 +130,12 @@ def _draw_grid(axes: Any, grid: Grid) -> None:
         step = max(1, math.ceil(len(names) / MOST_NAMES))
         set_ticks(range(0, len(names), step), names[::step], fontsize=7)
     axes.tick_params(axis="x", rotation=90 if len(grid.columns) > MOST_INSIDE else 0)
+    if len(grid.rows) * len(grid.columns) <= MOST_NUMBERS:
+        for row, values in enumerate(grid.values):
+            for column, value in enumerate(values):
+                colour = "white" if abs(value - grid.middle) > 0.6 * grid.reach else "black"
+                shown = f"{value:.2f}" if math.isfinite(value) else ""
+                axes.text(column, row, shown, ha="center", va="center", fontsize=7, color=colour)
 
 
 def _draw_panel(axes: Any, panel: "Panel") -> None:
