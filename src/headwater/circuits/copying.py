@@ -14,7 +14,8 @@ mean rank       how many tokens stand before a token's own, on the average      
 top 10          share of tokens that are among the first ten of their row         for most tokens (among the last ten for most)
 ==============  ================================================================  ==============================================
 
-The *verdict* is the score's. It is taken from the centred table because a softmax cannot see a row's mean, while eigenvalues can: a constant
+The *verdict* is what score and trace both say, else neither: the score does not know sizes, and a single eigenvalue that is all but
+zero makes it ±1. Both are taken from the centred table because a softmax cannot see a row's mean, while eigenvalues can: a constant
 added to all logits of each row changes nothing that a model says and the raw score at will. Ranks within a row are the same either way.
 Where the stream is known as well (``headwater.circuits.chance``), a number must be beyond chance for both cuts: beyond
 the first alone means that embedding and unembedding share directions, which any head would show.
@@ -146,14 +147,14 @@ class Panel:
 
     @property
     def verdict(self) -> str:
-        """What the score says."""
-        return self.votes["score"]
+        """What score and trace both say."""
+        votes = self.centred.votes
+        return self.words.of(_together([votes["score"], votes["trace"]]))
 
     @property
     def disagreements(self) -> tuple[str, ...]:
-        """The definitions that say something else than the verdict."""
-        others = [(definition, word) for definition, word in self.votes.items() if word != self.verdict]
-        return tuple(f"score: {self.verdict}, {definition}: {word}" for definition, word in others)
+        """The definitions that say something else than the verdict: ``"top 10 says neither"``."""
+        return tuple(f"{definition} says {word}" for definition, word in self.votes.items() if word != self.verdict)
 
     def plain(self) -> dict[str, Any]:
         """Everything as JSON has it."""
@@ -210,12 +211,12 @@ def copying(
 
 
 def tally(panels: Sequence[Panel]) -> dict[str, dict[str, int]]:
-    """For each definition, how many circuits it gives each word: of heads, the paper counts those that copy."""
-    definitions = dict.fromkeys(definition for panel in panels for definition in panel.votes)
-    return {
-        definition: dict(Counter(panel.votes[definition] for panel in panels if definition in panel.votes))
-        for definition in definitions
-    }
+    """How many circuits have each word by the verdict and by each definition: of heads, the paper counts those that copy."""
+    counts: dict[str, Counter[str]] = {}
+    for panel in panels:
+        for definition, word in {"verdict": panel.verdict, **panel.votes}.items():
+            counts.setdefault(definition, Counter())[word] += 1
+    return {definition: dict(words) for definition, words in counts.items()}
 
 
 def _eigen(core: Core, draws: Draws) -> Eigen:

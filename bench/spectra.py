@@ -1,0 +1,116 @@
+"""Eigenvalues, singular values and norms of all 144 full OV circuits at GPT-2-small shape, beside TransformerLens' FactoredMatrix.
+
+Headwater calculates in float64 from float32 weights, and with all heads at once. TransformerLens takes the heads of one layer together, which is
+measured and multiplied by twelve; once in float32, as its users do, and once in float64, as accurate as Headwater is.
+"""
+
+import torch
+
+from contest import Result, contest
+
+LAYERS = 12
+TITLE = (
+    "Spectra: eigenvalues, singular values, norms of all 144 OV circuits (50,257 × 50,257), GPT-2-small shape, random weights"
+)
+
+WORKS = ["eigenvalues", "singular values", "norms"]
+OURS, SINGLE, DOUBLE = "headwater", "TransformerLens, float32 (one layer × 12)", "TransformerLens, float64 (one layer × 12)"
+GOALS = {"eigenvalues": 25.0, "singular values": 35.0, "norms": 50.0}
+FLOOR = "one product vocab × d_model² in float64, alone"
+
+
+def jobs() -> dict[str, str]:
+    named = {}
+    for work in WORKS:
+        named[f"{work}: {OURS}"] = f"spectra:ours:{work}"
+        named[f"{work}: {SINGLE}"] = f"spectra:peer:{work}"
+        named[f"{work}: {DOUBLE}"] = f"spectra:peer_in_double:{work}"
+    return {**named, FLOOR: "spectra:product_alone"}
+
+
+def table(rounds: int) -> tuple[list[list[str]], list[dict[str, object]]]:
+    """Rows for people, and the goals with whether they are met."""
+    results = contest(jobs(), rounds)
+    rows = [["", "seconds", "MB over the weights", "largest, layer 0"]]
+    for name, result in results.items():
+        answer = "" if result.answer is None else f"{result.answer:.6f}"
+        rows.append([name, f"{_seconds(name, result):.2f}", f"{result.megabytes:,.0f}", answer])
+    goals = []
+    for work in WORKS:
+        ours = results[f"{work}: {OURS}"].seconds
+        for peer, goal in ((SINGLE, GOALS[work]), (DOUBLE, 0.0)):
+            ratio = _seconds(peer, results[f"{work}: {peer}"]) / ours
+            name = f"{work}, times faster than {peer.split(' (')[0]}"
+            goals.append({"name": name, "ratio": round(ratio, 1), "goal": goal, "met": ratio >= goal})
+    return rows, goals
+
+
+def _seconds(name: str, result: Result) -> float:
+    """Of all layers."""
+    return result.seconds * (LAYERS if "TransformerLens" in name else 1)
+
+
+def _weights():
+    from headwater.model.config import Attention, ModelConfig
+    from headwater.model.weights import Weights
+
+    attention = Attention(heads=12, d_head=64)
+    config = ModelConfig(vocab=50_257, context=1024, d_model=768, layers=LAYERS, attention=attention)
+    return Weights.draw(config, seed=0)
+
+
+def ours(work: str):
+    from headwater.circuits.cores import ov_families
+
+    weights = _weights()
+
+    @torch.inference_mode()
+    def run():
+        # A family keeps what it has computed from the vocabulary: each turn makes a new one.
+        [group] = ov_families(weights)
+        match work:
+            case "eigenvalues":
+                found = group.family.eigenvalues().abs()
+            case "singular values":
+                found = group.family.singular_values()
+            case _:
+                found = group.family.norms()
+        return float(found[:12].max())
+
+    return run
+
+
+def peer(work: str, dtype: torch.dtype = torch.float32):
+    from transformer_lens import FactoredMatrix
+
+    weights = _weights().to(dtype=dtype)
+    layer = weights.blocks[0].attention
+    W_E, W_U = weights.W_E, weights.W_U.contiguous()
+
+    @torch.inference_mode()
+    def run():
+        circuits = W_E @ FactoredMatrix(layer.W_V, layer.W_O) @ W_U
+        match work:
+            case "eigenvalues":
+                found = circuits.eigenvalues.abs()
+            case "singular values":
+                found = circuits.svd()[1]
+            case _:
+                found = circuits.norm()
+        return float(found.max())
+
+    return run
+
+
+def peer_in_double(work: str):
+    return peer(work, torch.float64)
+
+
+def product_alone():
+    left, right = torch.randn(50_257, 768, dtype=torch.float64), torch.randn(50_257, 768, dtype=torch.float64)
+
+    @torch.inference_mode()
+    def run():
+        return left.T @ right
+
+    return run
