@@ -180,7 +180,7 @@ def test_a_virtual_head_is_the_product_of_its_heads(config, seed, data):
         (layer, data.draw(st.integers(0, config.heads - 1)))
         for layer in sorted(data.draw(st.sets(st.integers(0, 2), min_size=1)))
     ]
-    product = None
+    product, last = None, 0
     for layer, head in heads:
         W_V = weights.blocks[layer].attention.W_V[head // config.attention.group_size]
         W_OV = before(weights, weights.blocks[layer].norm_1) @ W_V @ weights.blocks[layer].attention.W_O[head]

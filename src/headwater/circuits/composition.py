@@ -180,8 +180,9 @@ def virtual(
     for head in path[1:]:
         reader = f"L{head.layer}.attention"
         way = passage(weights, writer, reader, scales)
-        own = ov(weights, head, source="stream", out="stream", scales="one")
-        written, given, writer = way.push(written) @ own.left @ own.right, (*given, *way.given), reader
+        attention = weights.blocks[head.layer].attention
+        W_V, W_O = attention.W_V[head.head * len(attention.W_V) // weights.config.heads], attention.W_O[head.head]
+        written, given, writer = way.push(written) @ W_V.to(written) @ W_O.to(written), (*given, *way.given), reader
     if out == "tokens":
         way = passage(weights, writer, "unembed", scales)
         written, given = way.push(written) @ weights.W_U.to(written), (*given, *way.given)
