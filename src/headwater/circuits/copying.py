@@ -123,7 +123,8 @@ class Panel:
     """Share of tokens whose own entry is positive."""
     diagonal_centred: float
     """Share of tokens whose own entry is above its row's mean."""
-    ranks: Ranks
+    ranks: Ranks | None
+    """None where they were left out: they take a pass over all entries."""
     ranks_by_frequency: Ranks | None
     """The same with each token counted as often as it occurs."""
 
@@ -138,9 +139,10 @@ class Panel:
             "signs": self.centred.votes["signs"],
             "trace": self.centred.votes["trace"],
             "diagonal": _sign(self.diagonal_centred - 0.5, SURE / 2 / size**0.5),
-            "mean rank": _sign(middle - self.ranks.mean, SURE * spread),
-            "top 10": _most(self.ranks),
         }
+        if self.ranks:
+            votes["mean rank"] = _sign(middle - self.ranks.mean, SURE * spread)
+            votes["top 10"] = _most(self.ranks)
         if self.ranks_by_frequency:
             votes["top 10 by frequency"] = _most(self.ranks_by_frequency)
         return {definition: self.words.of(vote) for definition, vote in votes.items()}
@@ -165,12 +167,14 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What may have been computed before: it is not computed again."""
+    """What may have been computed before, and is not computed again."""
 
     cores: Cores | None = None
     """From ``headwater.circuits.cores``, for all heads at once, with the stream."""
     own_ranks: Int[Tensor, " row"] | None = None
     """From a survey that also asked other things."""
+    leaves_out_ranks: bool = False
+    """Whether to do without where they are not known: they take a pass over all entries."""
 
 
 NOTHING = Known()
@@ -192,7 +196,9 @@ def copying(
     ('copying', 'anti-copying')
     """
     found = known.cores or cores(circuit)
-    ranks = circuit.own_ranks() if known.own_ranks is None else known.own_ranks
+    ranks = known.own_ranks
+    if ranks is None and not known.leaves_out_ranks:
+        ranks = circuit.own_ranks()
     diagonal = circuit.diagonal().double()
     size = circuit.shape[0]
     uniform = torch.full((size,), 1 / size, dtype=torch.float64)
@@ -205,8 +211,10 @@ def copying(
         centred=_eigen(found.centred, draws),
         diagonal=float((diagonal > 0).double().mean()),
         diagonal_centred=float((diagonal > circuit.row_means()).double().mean()),
-        ranks=_ranks(ranks.cpu(), uniform),
-        ranks_by_frequency=None if frequencies is None else _ranks(ranks.cpu(), distribution(frequencies, size).cpu()),
+        ranks=None if ranks is None else _ranks(ranks.cpu(), uniform),
+        ranks_by_frequency=None
+        if ranks is None or frequencies is None
+        else _ranks(ranks.cpu(), distribution(frequencies, size).cpu()),
     )
 
 

@@ -145,7 +145,7 @@ def overview(
 
 def judged(circuit: Circuit, choices: Choices = PLAIN, cores: Cores | None = None, words: Words = COPYING) -> Panel:
     """The panel of a circuit from tokens to tokens."""
-    known = Known(cores)
+    known = Known(cores, leaves_out_ranks=not choices.ranks)
     return copying(circuit, frequencies=choices.frequencies, known=known, draws=choices.draws, words=words)
 
 

@@ -1,6 +1,6 @@
 """``headwater heads``: what a model's weights say about its heads before any text is seen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 DIRECT = "direct"
 LONG = 2**42
 """Products of a survey of all heads above which it takes minutes."""
+FEW = 60
+"""Random circuits to compare with when it has to be quick."""
 
 
 def heads(  # noqa: PLR0913  (each is one choice a person makes on the command line)
@@ -87,10 +89,15 @@ class Asked:
 
 
 def _choices(model: "Model", corpus: Path | None, *, offset: int, examples: int, quick: bool) -> "Choices":
+    from headwater.circuits.chance import DRAWS, Draws
     from headwater.circuits.overview import Choices
+    from headwater.model.config import RotaryPositions
 
+    if offset and not isinstance(model.config.positions, RotaryPositions):
+        raise InputError(f"--offset {offset} for a model without rotary positions", "scores that depend on it", "leave it out")
+    choices = Choices(offset=offset, examples=examples, ranks=not quick, draws=Draws(FEW) if quick else DRAWS)
     if corpus is None:
-        return Choices(offset=offset, examples=examples, ranks=not quick)
+        return choices
     import torch
 
     from headwater.circuits.norms import mean_scales
@@ -105,7 +112,7 @@ def _choices(model: "Model", corpus: Path | None, *, offset: int, examples: int,
     windows = min(32, len(text.train) // context)
     tokens = torch.tensor(text.train[: windows * context].astype("int64")).view(windows, context)
     scales = mean_scales(model.weights, tokens, words="the corpus' mean scale") if windows else "one"
-    return Choices(frequencies=counts, scales=scales, offset=offset, examples=examples, ranks=not quick)
+    return replace(choices, frequencies=counts, scales=scales)
 
 
 def _tell_heads(asked: Asked, head: str | None, join: list[str] | None, *, json: bool, plot: Path | None) -> None:
