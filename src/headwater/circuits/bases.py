@@ -78,15 +78,15 @@ class Reader:
         return self.weights.config.layers if self.place == "unembed" else int(self.place[1:].split(".")[0])
 
     @property
-    def marks(self) -> Placed:
-        """What all positions of this model do."""
-        return place(self.weights, 0, self.weights.config.context)
+    def is_placed(self) -> bool:
+        """Whether positions are part of the stream."""
+        return place(self.weights, 0, 1).in_stream is not None
 
     def basis(self, kind: Kind) -> Basis:
         """The contributions of one kind, as they come here."""
         match kind:
             case "tokens":
-                return self.takes(Side(kind), self.weights.W_E, is_all=self.depth == 0 and self.marks.in_stream is None)
+                return self.takes(Side(kind), self.weights.W_E, is_all=self.depth == 0 and not self.is_placed)
             case "effective-tokens":
                 return _effective_tokens(self)
             case "positions":
@@ -129,12 +129,12 @@ def _effective_tokens(reader: Reader) -> Basis:
     vectors = torch.cat([through(W_E[None, start : start + ROWS_AT_ONCE])[0] for start in starts])
     writer = "L0.norm_2" if is_post else "L0.feed_forward"
     found = reader.takes(Side("effective-tokens"), vectors, writer=writer, is_all=reader.depth == 1)
-    left_out = ["block 0's attention left out"] + ["positions left out"] * (reader.marks.in_stream is not None)
+    left_out = ["block 0's attention left out"] + ["positions left out"] * reader.is_placed
     return replace(found, given=(*left_out, *found.given))
 
 
 def _positions(reader: Reader) -> Basis:
-    marks, side = reader.marks, Side("positions")
+    marks, side = place(reader.weights, 0, reader.weights.config.context), Side("positions")
     if marks.in_stream is not None:
         return reader.takes(side, marks.in_stream)
     if marks.in_queries_and_keys is not None and reader.reads_marks:
@@ -155,9 +155,10 @@ def _stream(reader: Reader) -> Basis:
 
 def _biases(reader: Reader) -> Basis:
     """Constants on the skip route. One that a nonlinearity or a later head has read is not among them."""
-    weights = reader.weights
-    written = [(name, reader.takes(Side("biases"), vector[None], writer=writer)) for name, writer, vector in _constants(reader)]
-    lines = [(name, found.passage.push(found.vectors), found.given) for name, found in written]
+    weights, lines = reader.weights, list[tuple[str, Tensor, tuple[str, ...]]]()
+    for name, writer, vector in _constants(reader):
+        way = passage(weights, writer, reader.place, reader.scales)
+        lines.append((name, way.push(vector[None]), way.given))
     if isinstance(weights.config.norm, PreNorm):
         site = norms_between(weights.config, "embed", reader.place)[0]
         own = norm_at(weights, site).bias

@@ -120,14 +120,14 @@ class Passage:
         for gain in self.gains:
             rows = rows - rows.mean(dim=1, keepdim=True) if self.is_centred else rows
             rows = rows if gain is None else rows * gain
-        return rows * self.scale
+        return rows * self.scale if self.gains else rows
 
     def pull(self, columns: Float[Tensor, "d_model column"]) -> Float[Tensor, "d_model column"]:
         """``M columns``: what a reader asks of the stream before the norms, ``s · C(gain ∘ column)`` for each of them."""
         for gain in reversed(self.gains):
             columns = columns if gain is None else columns * gain[:, None]
             columns = columns - columns.mean(dim=0) if self.is_centred else columns
-        return columns * self.scale
+        return columns * self.scale if self.gains else columns
 
 
 def passage(weights: Weights, writer: str, reader: str, scales: Scaling = "one") -> Passage:
