@@ -5,13 +5,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import Any, TypeAlias
 
 from headwater.errors import InputError
 from headwater.files.atomic import write_file
-
-if TYPE_CHECKING:
-    from headwater.train.studies.result import Line, Panel
+from headwater.train.studies.result import Line, Panel
 
 FORMATS = ("svg", "png", "pdf")
 # Okabe and Ito's colours, which most people with a colour vision deficiency can tell apart; their yellow is too faint on white.
@@ -52,7 +50,7 @@ class Grid:
     """How far from the middle the strongest colours are: grids that are compared share it."""
 
 
-Picture: TypeAlias = Union["Panel", Cloud, Grid]
+Picture: TypeAlias = Panel | Cloud | Grid
 
 
 def check_plot(path: Path) -> None:
@@ -88,7 +86,7 @@ def draw(panels: Sequence[Picture], path: Path) -> None:
 
 def _is_crowded(panel: Picture) -> bool:
     """Whether the names of its lines have no room inside."""
-    return not isinstance(panel, Cloud | Grid) and len(panel.lines) > MOST_INSIDE
+    return isinstance(panel, Panel) and len(panel.lines) > MOST_INSIDE
 
 
 def _draw(axes: Any, panel: Picture) -> None:
@@ -138,7 +136,7 @@ def _draw_grid(axes: Any, grid: Grid) -> None:
                 axes.text(column, row, shown, ha="center", va="center", fontsize=7, color=colour)
 
 
-def _draw_panel(axes: Any, panel: "Panel") -> None:
+def _draw_panel(axes: Any, panel: Panel) -> None:
     axes.set_xscale(panel.x_scale)
     axes.set_yscale(panel.y_scale)
     measured = 0
@@ -164,7 +162,7 @@ def _look(number: int) -> dict[str, Any]:
     return {"color": colour, "marker": marker, "markersize": 3.5, "linestyle": dash, "linewidth": 1.4}
 
 
-def _shown(line: "Line", panel: "Panel") -> tuple[list[float], list[float]]:
+def _shown(line: Line, panel: Panel) -> tuple[list[float], list[float]]:
     """The points that there is a place for: finite, and above zero on a logarithmic axis."""
     there = [
         (x, y)
