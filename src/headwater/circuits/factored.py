@@ -215,10 +215,15 @@ class Factored:
         return algebra.eigenvalues(right @ left if self.inner <= self.shape[0] else left @ right)
 
     def rank(self, tolerance: float | None = None) -> int:
-        """How many singular values are above ``tolerance`` times the largest; by default the factors' own rounding."""
+        """How many singular values are above ``tolerance`` times the largest; by default above what the factors' rounding may make.
+
+        That is ``inner · ε · ‖left‖ · ‖right‖``, the factors' largest singular values, ε of their own format.
+        """
         s = self.singular_values()
-        least = max(self.shape) * torch.finfo(self.dtype).eps if tolerance is None else tolerance
-        return int((s > least * s[0]).sum()) if len(s) and s[0] > 0 else 0
+        if tolerance is None:
+            sizes = [float(algebra.singular_values(algebra.triangle(factor)).max()) for factor in (self.left, self.right.T)]
+            return int((s > self.inner * torch.finfo(self.dtype).eps * sizes[0] * sizes[1]).sum())
+        return int((s > tolerance * s[0]).sum()) if len(s) and s[0] > 0 else 0
 
     def survey(self, wants: Wants, progress: Progress = silent) -> Survey:
         """Several of the answers below, from one pass."""

@@ -47,7 +47,9 @@ def _cloud(found: "Eigen", title: str) -> Cloud:
 
 
 def _spectra(spectra: dict[str, tuple[float, ...]], title: str) -> Panel:
-    lines = tuple(Line(label=name, x=tuple(range(1, len(values) + 1)), y=tuple(values)) for name, values in spectra.items())
+    lines = tuple(
+        Line(label=name, x=tuple(map(float, range(1, len(values) + 1))), y=tuple(values)) for name, values in spectra.items()
+    )
     return Panel(title=title, x="direction", y="singular value", lines=lines, y_scale="log")
 
 
