@@ -162,6 +162,14 @@ def test_chance_alone_gives_a_verdict_as_rarely_as_it_should():
     assert beyond_tokens > 20
 
 
+@pytest.mark.parametrize(("sign", "word"), [(1, "copying"), (-1, "anti-copying")])
+def test_all_definitions_agree_on_a_table_that_does_nothing_else(sign, word):
+    panel = copying(Factored(sign * EYE, EYE), frequencies=torch.arange(1.0, VOCAB + 1), draws=DRAWS)
+    assert set(panel.votes.values()) == {panel.verdict} == {word}
+    assert len(panel.votes) == 8
+    assert panel.disagreements == ()
+
+
 def test_what_is_known_already_is_not_computed_again():
     circuit = Factored(reads(), writes())
     ranks = torch.full((VOCAB,), 3)
