@@ -2,37 +2,72 @@
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from headwater.circuits.algebra import frobenius, lengths, qr, svd
 from headwater.circuits.exact import ROUNDING
 
+LEAST = 1e-4
+"""A direction smaller than this, beside the largest, is not stretched further: what it would gain is lost to rounding."""
+
 
 @dataclass(frozen=True, eq=False)
 class Balanced:
     """``left @ rightᵀ`` of other factors, both in float64."""
 
-    left: Float[Tensor, "row rank"]
-    right: Float[Tensor, "column rank"]
+    left: Float[Tensor, "row inner"]
+    right: Float[Tensor, "column inner"]
+    share: float
+    """No entry of the product is further from the true one than this share of ``‖row‖ ‖column‖``, the norms of the original factors."""
     error: float
-    """How far any entry of the product may be from the one it stands for."""
+    """The same for all entries: how far any may be from the true one."""
 
 
 def balanced(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inner"]) -> Balanced:
-    """``left @ rightᵀ = (Q_L U √S) (Q_R V √S)ᵀ``, with ``left = Q_L R_L``, ``right = Q_R R_R`` and ``R_L R_Rᵀ = U S Vᵀ``.
+    """``left @ rightᵀ = (left T) (right T⁻ᵀ)ᵀ``, with ``T`` such that both new factors have the same second moments: the singular values of the
+    product.
 
-    The error is measured, not believed: how far the products of what was found are from what they were found for.
+    The moments are turned at random besides, so that no number of a line is much larger than the others. ``T`` may be inexact and its
+    inverse is; the share says how much: it is measured on ``T T⁻¹ − 1``.
     """
     left, right = left.double(), right.double()
-    (q_left, r_left), (q_right, r_right) = qr(left), qr(right)
-    core = r_left @ r_right.T
-    u, s, v = svd(core)
-    root = s.sqrt()
-    ours, theirs = q_left @ (u * root), q_right @ (v * root)
-    missed = float(lengths(left - q_left @ r_left).max()) * float(lengths(right).max())
-    missed += float(lengths(right - q_right @ r_right).max()) * float(lengths(left).max())
-    missed += frobenius(core - (u * s) @ v.T)
-    # What the measurements and the products themselves round away.
-    rounded = 32 * left.shape[1] * ROUNDING * float(s[0] if len(s) else 0.0)
-    return Balanced(ours, theirs, 1.01 * missed + rounded)
+    there, back = _stretch(_moments(left), _moments(right))
+    inner = left.shape[1]
+    inexact = frobenius(there @ back - torch.eye(inner, dtype=torch.float64, device=left.device))
+    rounded = 4 * (inner + 4) * ROUNDING * frobenius(there) * frobenius(back)
+    share = 1.01 * (inexact + rounded)
+    longest = (float(lengths(lines).max()) if len(lines) else 0.0 for lines in (left, right))
+    return Balanced(left @ there, right @ back.T, share, share * next(longest) * next(longest))
+
+
+def _moments(lines: Tensor) -> Tensor:
+    """Second moments, up to a scale that keeps them within float64's range."""
+    largest = float(lines.abs().max()) if lines.numel() else 0.0
+    scaled = lines / largest if largest > 0 else lines
+    return scaled.T @ scaled
+
+
+def _stretch(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """``T`` and its inverse from the second moments of either side."""
+    half, inverse = _root(left)
+    other, _ = _root(right)
+    u, s, _ = svd(half @ other)
+    root = s.clamp(min=LEAST * float(s[0])).sqrt() if len(s) else s
+    turn = _turn(len(s)).to(left.device)
+    return inverse @ (u * root) @ turn, turn.T @ (u / root).T @ half
+
+
+def _root(moments: Tensor) -> tuple[Tensor, Tensor]:
+    """The symmetric square root and its inverse."""
+    u, s, _ = svd(moments)
+    largest = float(s[0]) if len(s) else 0.0
+    roots = s.clamp(min=LEAST**2 * largest).sqrt() if largest > 0 else torch.ones_like(s)
+    return (u * roots) @ u.T, (u / roots) @ u.T
+
+
+def _turn(inner: int) -> Tensor:
+    """A rotation at random, always the same one."""
+    drawn = torch.randn(inner, inner, dtype=torch.float64, generator=torch.Generator().manual_seed(inner))
+    return qr(drawn)[0]

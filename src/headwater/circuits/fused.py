@@ -1,0 +1,289 @@
+"""The fast kernel of a processor: integers filter all entries, float64 decides the few that pass.
+
+The factors are turned and balanced (``headwater.circuits.balance``), rounded to integers with the error of every line known
+(``headwater.circuits.integers``) and multiplied in registers (``headwater.circuits.microkernel``); entries that may be among the best
+are calculated in float64 at once (``headwater.circuits.sweep``). Bytes are four times as fast as float32 and wrong by about a fortieth of
+``‖row‖ ‖column‖`` at most, 16-bit integers twice as fast and wrong by a ten-thousandth. Which is used is decided by a sample
+of lines: how many entries would pass.
+
+Where the floor of a line starts is a guess from the same sample. It is checked in the end: a line with too few entries above it is
+looked at once more, without a guess.
+"""
+
+import math
+import platform
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headwater.circuits.algebra import lengths
+from headwater.circuits.balance import balanced
+from headwater.circuits.guess import Sample, Side
+from headwater.circuits.scan import Kept, Progress, Scan, Wants, silent
+
+if TYPE_CHECKING:
+    from headwater.circuits.integers import Panels
+    from headwater.circuits.sweep import Best, Factors, Found
+
+BLOCK = 256
+"""Rows that go over the columns together."""
+SLACK = 2
+"""Entries kept beyond those asked for: they set the ceiling."""
+WAITING = 48
+"""Entries that wait for being calculated, at least."""
+LEAST, MOST_INNER, MOST_KEPT = 2**25, 512, 128
+"""Entries of a matrix, its inner dimension and what is kept of a line: where preparing, or too much passing, would cost more than is gained."""
+ERRORS = (0.29 * (1 / 255 + 1 / 128), 0.29 * 2 / 46_000)
+"""About how wrong integers of either form are, as a share of the norms, for each root of the inner dimension."""
+SPEEDS = (60.0, 30.0)
+"""Products a cycle."""
+PASSING = 200.0
+"""Cycles for an entry that passes."""
+
+
+@cache
+def available() -> bool:
+    """Whether numba is here and the processor has AVX2."""
+    if platform.machine().lower() not in ("x86_64", "amd64") or find_spec("numba") is None:
+        return False
+    from llvmlite import binding
+
+    return bool(binding.get_host_cpu_features().get("avx2", False))
+
+
+def pays(rows: int, columns: int, inner: int, wants: Wants) -> bool:
+    """Whether this kernel is the faster one: it answers all but log-sum-exps, and needs some work to do for what it prepares."""
+    most = max(wants.top_rows, wants.bottom_rows, wants.top_columns, wants.bottom_columns)
+    return available() and wants.logsumexp is None and 0 < inner <= MOST_INNER and most <= MOST_KEPT and rows * columns >= LEAST
+
+
+def scan(
+    left: Float[Tensor, "row inner"],
+    right: Float[Tensor, "column inner"],
+    wants: Wants,
+    progress: Progress = silent,
+    *,
+    block: int = BLOCK,
+    form: int | None = None,
+) -> Scan:
+    """Look at every entry of ``left @ rightᵀ``, ``block`` rows at a time."""
+    from headwater.circuits.integers import panels
+    from headwater.circuits.sweep import Factors
+
+    left, right = left.contiguous(), right.contiguous()
+    turned = balanced(left, right)
+    ours = Side.of(turned.left, left, _longest(right), turned.share)
+    theirs = Side.of(turned.right, right, _longest(left), turned.share)
+    guess = _Guess.of(ours, theirs, wants)
+    packed = panels(theirs.lines, theirs.lengths, guess.form if form is None else form)
+    run = _Run(Factors(left.numpy(), right.numpy()), ours, packed, wants, guess)
+    run.over(ours.lengths.argsort(descending=True, stable=True), block, progress)
+    return run.scan(block)
+
+
+def _longest(lines: Tensor) -> float:
+    return float(lengths(lines).max())
+
+
+@dataclass(frozen=True, eq=False)
+class _Guess:
+    """Floors to start from, and the form of integers."""
+
+    rows: dict[int, Tensor]
+    columns: dict[int, Tensor]
+    form: int
+
+    @staticmethod
+    def of(ours: Side, theirs: Side, wants: Wants) -> "_Guess":
+        """From a sample of rows, and one of columns where they are asked for."""
+        root = math.sqrt(ours.lines.shape[1])
+        costs = [ours.lines.shape[1] * len(theirs.lines) / speed for speed in SPEEDS]
+        floors: tuple[dict[int, Tensor], dict[int, Tensor]] = ({}, {})
+        asked = ({1: wants.top_rows, -1: wants.bottom_rows}, {1: wants.top_columns, -1: wants.bottom_columns})
+        for axis, sides in enumerate(((ours, theirs), (theirs, ours))):
+            if not any(asked[axis].values()) and (axis or not wants.own_ranks):
+                continue
+            sample = Sample.of(*sides)
+            for sign, count in asked[axis].items():
+                if count:
+                    floors[axis][sign] = sample.floors(count + SLACK, sign)
+                    cuts = sample.cuts(count + SLACK, sign)
+                    for form, error in enumerate(ERRORS):
+                        costs[form] += PASSING * sample.passing(cuts, error * root, sign)
+            if not axis and wants.own_ranks:
+                own = (ours.small[sample.places] * theirs.small[sample.places]).sum(dim=1)
+                for form, error in enumerate(ERRORS):
+                    costs[form] += PASSING * sample.near(own, error * root)
+        return _Guess(*floors, costs.index(min(costs)))
+
+
+def _best(lines: int, count: int, floors: Tensor | None = None) -> "Best":
+    """Nothing found yet."""
+    from headwater.circuits.sweep import Best
+
+    keep = count + SLACK if count else 0
+    lines, room = (lines, 2 * keep + WAITING) if count else (0, 0)
+    ids, values = np.full((lines, room), -1, np.int32), np.full((lines, room), -np.inf)
+    start = np.full(lines, -np.inf) if floors is None or not count else floors.numpy()
+    return Best(ids, values, np.zeros(lines, np.int32), np.zeros(lines, np.int32), start, keep)
+
+
+@dataclass(eq=False)
+class _Lines:
+    """What was found in the lines of one axis, for the largest or the smallest."""
+
+    ids: Int[Tensor, "line keep"]
+    values: Float[Tensor, "line keep"]
+    ceiling: Float[Tensor, " line"]
+    count: int
+
+    @staticmethod
+    def empty(lines: int, count: int) -> "_Lines":
+        """Nothing yet."""
+        shape = (lines, count + SLACK)
+        ceiling = torch.full((lines,), -math.inf, dtype=torch.float64)
+        return _Lines(torch.full(shape, -1), torch.full(shape, -math.inf, dtype=torch.float64), ceiling, count)
+
+    def take(self, places: Tensor, best: "Best") -> None:
+        """The lines of one block."""
+        ids, values = torch.from_numpy(best.ids), torch.from_numpy(best.values)
+        self.ids[places], self.values[places] = ids[:, : best.keep].long(), values[:, : best.keep]
+        self.ceiling[places] = torch.from_numpy(best.floors)
+
+    @staticmethod
+    def joined(parts: "list[Best]", count: int) -> "_Lines":
+        """The best of several threads, each of which has seen other entries."""
+        keep = count + SLACK
+        ids = torch.cat([torch.from_numpy(best.ids[:, :keep]) for best in parts], dim=1).long()
+        values = torch.cat([torch.from_numpy(best.values[:, :keep]) for best in parts], dim=1)
+        values[ids < 0] = -math.inf
+        best, order = values.topk(keep, dim=1)
+        ids = ids.gather(1, order)
+        # Every thread's floors are the same; whatever is dropped here is below the last that is kept.
+        ceiling = torch.from_numpy(parts[0].floors)
+        return _Lines(ids, best, torch.maximum(ceiling, best[:, -1]), count)
+
+    def failed(self) -> Int[Tensor, " line"]:
+        """Lines in which too few entries are above the floor that was guessed."""
+        last = self.values[:, self.count - 1]
+        return ((self.ids[:, -1] < 0) & (last <= self.ceiling) & (self.ceiling > -math.inf)).nonzero()[:, 0]
+
+    def kept(self) -> Kept:
+        """Candidates and ceilings."""
+        return Kept(self.ids, self.ceiling)
+
+
+@dataclass(eq=False)
+class _Run:
+    """One pass over some rows and all columns."""
+
+    factors: "Factors"
+    ours: Side
+    panels: "Panels"
+    wants: Wants
+    guess: _Guess
+
+    def __post_init__(self) -> None:
+        wants, (rows, columns) = self.wants, (len(self.ours.lines), len(self.factors.right))
+        self.above = torch.zeros(rows, dtype=torch.int64)
+        asked = {1: wants.top_rows, -1: wants.bottom_rows}
+        self.rows = {sign: _Lines.empty(rows, count) for sign, count in asked.items() if count}
+        # Every thread has buffers of its own for the columns; all see the same floors.
+        asked = {1: wants.top_columns, -1: wants.bottom_columns}
+        floors = self.guess.columns
+        self.columns = [
+            {sign: _best(columns, count, floors.get(sign)) for sign, count in asked.items()} for _ in range(torch.get_num_threads())
+        ]
+        self.free: SimpleQueue[dict[int, Best]] = SimpleQueue()
+        for one in self.columns:
+            self.free.put(one)
+
+    def over(self, order: Int[Tensor, " row"], block: int, progress: Progress) -> None:
+        """Rows in this order."""
+        blocks = order.split(block)
+        pool = ThreadPoolExecutor(torch.get_num_threads())
+        try:
+            for number, _ in enumerate(pool.map(self._borrow, blocks), 1):
+                progress(number / len(blocks))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _borrow(self, ids: Int[Tensor, " row"]) -> None:
+        columns = self.free.get()
+        try:
+            self._block(ids, columns)
+        finally:
+            self.free.put(columns)
+
+    def _block(self, ids: Int[Tensor, " row"], columns: "dict[int, Best]") -> None:
+        from headwater.circuits import integers, sweep
+
+        ours, wants, floors = self.ours, self.wants, self.guess.rows
+        rows = integers.rows(ours.lines[ids], ids, ours.lengths[ids], ours.slack[ids], self.panels.form)
+        best = {
+            sign: _best(len(ids), count, floors[sign][ids] if sign in floors else None)
+            for sign, count in ((1, wants.top_rows), (-1, wants.bottom_rows))
+        }
+        own = sweep.diagonal(self.factors, rows.ids if wants.own_ranks else rows.ids[:0])
+        found = sweep.Found(best[1], best[-1], columns[1], columns[-1], own, np.zeros(len(own), np.int64))
+        scratch = sweep.scratch(len(ids), self.panels)
+        sweep.sweep(sweep.Work(rows, self.panels, found, self.factors, scratch), _bits(wants))
+        for sign, lines in self.rows.items():
+            sweep.finish(best[sign], rows.ids, self.factors.left, self.factors.right, float(sign))
+            lines.take(ids, best[sign])
+        if wants.own_ranks:
+            counts = scratch.counts.view(np.int16 if self.panels.form == integers.INT8 else np.int32)
+            self.above[ids] = torch.from_numpy(found.above + counts.sum(axis=1))
+
+    def scan(self, block: int) -> Scan:
+        """The answers; lines for which the guess was too high are looked at once more."""
+        self._rows_again(block)
+        columns = {sign: self._columns(sign, block) for sign in self.guess.columns}
+        rows = {sign: lines.kept() for sign, lines in self.rows.items()}
+        near = Kept(torch.zeros(len(self.above), 0, dtype=torch.int64), torch.full((len(self.above),), -math.inf, dtype=torch.float64))
+        return Scan(
+            top_rows=rows.get(1),
+            bottom_rows=rows.get(-1),
+            top_columns=columns.get(1),
+            bottom_columns=columns.get(-1),
+            above=self.above if self.wants.own_ranks else None,
+            near=near if self.wants.own_ranks else None,
+        )
+
+    def _rows_again(self, block: int) -> None:
+        again = torch.cat([torch.zeros(0, dtype=torch.int64), *(lines.failed() for lines in self.rows.values())]).unique()
+        if len(again):
+            wants = Wants(top_rows=self.wants.top_rows, bottom_rows=self.wants.bottom_rows)
+            run = _Run(self.factors, self.ours, self.panels, wants, _Guess({}, {}, self.guess.form))
+            run.rows = self.rows
+            run.over(again, block, silent)
+
+    def _columns(self, sign: int, block: int) -> Kept:
+        from headwater.circuits.sweep import finish
+
+        parts = [one[sign] for one in self.columns]
+        ids = np.arange(len(self.factors.right), dtype=np.int32)
+        left, right = self.factors.left, self.factors.right
+        with ThreadPoolExecutor(len(parts)) as pool:
+            list(pool.map(lambda best: finish(best, ids, right, left, float(sign)), parts))
+        lines = _Lines.joined(parts, self.wants.top_columns if sign > 0 else self.wants.bottom_columns)
+        again = lines.failed()
+        if len(again):
+            found = scan(torch.from_numpy(sign * right)[again], torch.from_numpy(left), Wants(top_rows=lines.count), block=block).top_rows
+            assert found is not None
+            lines.ids[again], lines.ceiling[again] = found.ids, found.ceiling
+        return lines.kept()
+
+
+def _bits(wants: Wants) -> int:
+    """What the innermost loop is asked."""
+    asked = (wants.top_rows, wants.bottom_rows, wants.own_ranks, wants.top_columns, wants.bottom_columns)
+    return sum(1 << place for place, one in enumerate(asked) if one)

@@ -1,0 +1,88 @@
+"""What a sample of lines tells before the pass: where the floors of all lines may start, and which integers will do."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headwater.circuits.algebra import lengths
+from headwater.circuits.exact import ROUNDING
+
+SAMPLE = 128
+"""Lines looked at whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The lines of one axis, turned and balanced."""
+
+    lines: Float[Tensor, "line inner"]
+    lengths: Float[Tensor, " line"]
+    """A little more than their norms."""
+    slack: Float[Tensor, " line"]
+    """How wrong an entry of the line may be beyond rounding to integers."""
+    small: Float[Tensor, "line inner"]
+    """In float32, the longest line as one."""
+
+    @staticmethod
+    def of(turned: Float[Tensor, "line inner"], given: Float[Tensor, "line inner"], longest: float, share: float) -> "Side":
+        """``given`` are the lines themselves, ``longest`` is the largest norm of the other axis, ``share`` is what turning took."""
+        # What float64 rounds away, here and wherever the entry is calculated again.
+        share += 4 * (given.shape[1] + 4) * ROUNDING
+        norms = lengths(turned) * (1 + 1e-9)
+        unit = float(norms.max()) or 1.0
+        return Side(turned, norms, lengths(given) * (longest * share), (turned / unit).float())
+
+    @property
+    def unit(self) -> float:
+        """The longest norm."""
+        return float(self.lengths.max()) or 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some lines of one axis against all of the other, in float32."""
+
+    ours: Side
+    theirs: Side
+    places: Tensor
+    entries: Float[Tensor, "chosen line"]
+
+    @staticmethod
+    def of(ours: Side, theirs: Side) -> "Sample":
+        """Lines at equal distances."""
+        places = torch.linspace(0, len(ours.lines) - 1, min(SAMPLE, len(ours.lines))).long()
+        return Sample(ours, theirs, places, ours.small[places] @ theirs.small.T)
+
+    def cuts(self, keep: int, sign: int) -> Float[Tensor, " chosen"]:
+        """The last of the ``keep`` largest of each line of the sample."""
+        keep = min(keep, self.entries.shape[1])
+        return (sign * self.entries).topk(keep, dim=1).values[:, -1]
+
+    def floors(self, keep: int, sign: int) -> Float[Tensor, " line"]:
+        """A guess for every line: as many standard deviations above its mean as the least of the sample."""
+        middle, spread = self.ours.small @ (sign * self._means()), self._spreads()
+        cuts = (self.cuts(keep, sign) - middle[self.places]) / spread[self.places]
+        return (middle + float(cuts.min()) * spread).double() * (self.ours.unit * self.theirs.unit)
+
+    def _means(self) -> Tensor:
+        return self.theirs.small.mean(dim=0)
+
+    def _spreads(self) -> Tensor:
+        small, means = self.theirs.small, self._means()
+        moments = small.T @ small / len(small) - means[:, None] * means
+        return ((self.ours.small @ moments) * self.ours.small).sum(dim=1).clamp(min=1e-30).sqrt()
+
+    def passing(self, about: Float[Tensor, " chosen"], error: float, sign: int) -> float:
+        """How many entries of a line are above ``about`` where integers may be wrong by a share ``error`` of the norms."""
+        reach = self._reach(error)
+        return float((sign * self.entries + reach >= about[:, None]).sum()) / len(self.places)
+
+    def near(self, about: Float[Tensor, " chosen"], error: float) -> float:
+        """How many entries of a line cannot be told from ``about``."""
+        return float(((self.entries - about[:, None]).abs() <= self._reach(error)).sum()) / len(self.places)
+
+    def _reach(self, error: float) -> Tensor:
+        ours, theirs = self.ours.lengths[self.places] / self.ours.unit, self.theirs.lengths / self.theirs.unit
+        return (error * ours.float())[:, None] * theirs.float()
