@@ -34,7 +34,7 @@ from torch import Tensor
 
 from headwater.circuits.algebra import eigenvalues
 from headwater.circuits.head import Head, every_head
-from headwater.circuits.ports import HeadMatrices, as_read, heads_of
+from headwater.circuits.ports import Heads, as_read
 from headwater.errors import ConfigError, InputError
 from headwater.model.components import norm_scale
 from headwater.model.config import PostNorm, PreNorm
@@ -185,10 +185,10 @@ def _of_layer(weights: Weights, layer: int, tokens: _Tokens, previous: dict[Head
     """Every head of a layer with the earlier head that leads it most."""
     attention = weights.config.attention
     assert attention is not None, "whoever has layers has attention"
-    readers = heads_of(weights, layer)
+    readers = Heads(weights, layer)
     best: list[_Feeding | None] = [None] * attention.heads
     for earlier in range(layer):
-        cores = attention.scale * tokens.scale * _cores(heads_of(weights, earlier), readers, tokens)
+        cores = attention.scale * tokens.scale * _cores(Heads(weights, earlier), readers, tokens)
         for reader in range(attention.heads):
             those = [_Feeding(h, previous[h], cores[h.head, reader]) for h in previous if h.layer == earlier]
             best[reader] = max([one for one in (best[reader], *those) if one], key=lambda one: one.diagonal)
@@ -205,7 +205,7 @@ def _judged(head: Head, fed: _Feeding, copying: float, sources: int) -> Inductio
     )  # fmt: skip
 
 
-def _cores(writers: HeadMatrices, readers: HeadMatrices, tokens: _Tokens) -> Float[Tensor, "writer reader d_head d_head"]:
+def _cores(writers: Heads, readers: Heads, tokens: _Tokens) -> Float[Tensor, "writer reader d_head d_head"]:
     """For each pair ``W_Q^bᵀ · spread · W_V^a W_O^a W_K^b``."""
     asked = einsum(
         readers.W_Q, tokens.spread @ writers.W_V, "reader d_model row, writer d_model inner -> writer reader row inner"

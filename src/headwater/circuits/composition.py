@@ -18,8 +18,9 @@ past the reader. Scores do not change with any invertible change of basis inside
 is its root (dimensions: d_model, with pre-norm LayerNorm one less). The paper and TransformerLens' users subtract the mean score of random
 matrices instead, which is a little below it (Jensen) and depends on the draw.
 
-**Accuracy.** Squares are added up from numbers in the weights' format: a score is off by about ``ε/score`` (float32: 1e-6 at
-0.05, 1e-4 where the true score is zero), which is far below chance. Give float64 weights for more.
+**Accuracy.** Squares are added up from numbers in the weights' format, so that it is the square that has a fixed error. In float32 at
+GPT-2's width scores near chance are off by 1e-8; the score of a writer that writes past a reader comes out as some 1e-4 instead of 0.
+Give float64 weights for more.
 """
 
 from collections.abc import Sequence
@@ -206,7 +207,7 @@ def _scores(weights: Weights, writers: Ports, readers: Sequence[Ports]) -> Float
 
 def _after_norms(weights: Weights, writers: Ports, readers: Ports) -> Float[Tensor, "writer reader"]:
     """Norms stand in the stream: what a write is when it arrives depends on where it is read."""
-    scores = writers.factors.new_full((len(writers.names), len(readers.names)), torch.nan, dtype=torch.float64)
+    scores = writers.left.new_full((len(writers.names), len(readers.names)), torch.nan, dtype=torch.float64)
     for stage in dict.fromkeys(readers.stages):
         here = readers.where(lambda read, stage=stage: read == stage)
         arrived = arriving(weights, writers, stage)

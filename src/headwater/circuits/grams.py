@@ -17,19 +17,19 @@ from headwater.circuits.ports import Ports
 
 TILE = 128
 """Edge of a tile: products of smaller ones run slower, larger ones only take more memory (writers · tile² numbers)."""
-BLOCK = 96
+BLOCK = 48
 """Writers that are multiplied together, with all readers that come after the first of them."""
 
 
 def squares(writers: Ports, readers: Sequence[Ports], *, tile: int = TILE) -> list[Float[Tensor, "writer reader"]]:
     """``‖A B‖²`` for each kind of readers: float64, zero where the writer does not come before the reader.
 
-    Tiles are multiplied in the factors' own format and added up in float64.
+    Tiles are multiplied in the weights' format and added up in float64.
     """
-    sums = [writers.factors.new_zeros(len(writers.names), len(kind.names), dtype=torch.float64) for kind in readers]
+    sums = [writers.left.new_zeros(len(writers.names), len(kind.names), dtype=torch.float64) for kind in readers]
     blocks = [_blocks(writers, kind) for kind in readers]
     room = [_room(writers, tile), _room(max(readers, key=lambda kind: len(kind.names)), tile)]
-    for rows, columns, weight in _tiles(writers.factors.shape[-1], tile):
+    for rows, columns, weight in _tiles(writers.left.shape[-1], tile):
         left = _gram_tile(writers, rows, columns, room[0])
         for kind, total, parts in zip(readers, sums, blocks, strict=True):
             right = _gram_tile(kind, rows, columns, room[1])
@@ -63,12 +63,12 @@ def _blocks(writers: Ports, readers: Ports) -> list[tuple[slice, int]]:
 
 def _room(ports: Ports, tile: int) -> Float[Tensor, " numbers"]:
     """Memory for one tile of every component, used again for the next tile."""
-    return ports.factors.new_empty(len(ports.names) * min(tile, ports.factors.shape[-1]) ** 2)
+    return ports.left.new_empty(len(ports.names) * min(tile, ports.left.shape[-1]) ** 2)
 
 
 def _gram_tile(ports: Ports, rows: slice, columns: slice, room: Float[Tensor, " numbers"]) -> Float[Tensor, "component tile"]:
-    """One tile of every component's ``factorᵀ factor``, a component's entries in one row."""
-    left, right = ports.factors[:, :, rows].mT, ports.factors[:, :, columns]
+    """One tile of every component's ``leftᵀ right``, a component's entries in one row."""
+    left, right = ports.left[:, :, rows].mT, ports.right[:, :, columns]
     shape = (len(ports.names), left.shape[1], right.shape[2])
     out = room[: shape[0] * shape[1] * shape[2]].view(shape)
     return torch.bmm(left, right, out=out).flatten(start_dim=1)

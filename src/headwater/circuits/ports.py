@@ -11,10 +11,11 @@ through them (``arriving``). Biases and the turn of rotary positions are left ou
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from functools import cached_property
+from typing import Literal, TypeAlias
 
 import torch
-from einops import einsum, rearrange
+from einops import einsum, rearrange, repeat
 from jaxtyping import Float
 from torch import Tensor
 
@@ -24,54 +25,67 @@ from headwater.model.config import FeedForward, GatedFeedForward, LayerNorm, Pos
 from headwater.model.positions import place
 from headwater.model.weights import Weights
 
-_linalg: Any = torch.linalg  # it has no types
-
 Mode: TypeAlias = Literal["Q", "K", "V"]
 """Which of a head's three readings."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ports:
-    """Components of one kind, in the order of their stages.
+    """Components of one kind, in the order of their stages, each by its *Gram matrix* ``leftᵀ right`` (d_model × d_model).
 
-    Only ``factorᵀ factor`` (d_model × d_model) matters when lengths are compared, so whatever stands on the far side of the stream
-    is there as a root of its Gram matrix: ``W_V W_O`` is given by ``R W_O`` with ``Rᵀ R = W_Vᵀ W_V``. Readers are transposed.
+    For a writer ``A`` it is ``Aᵀ A``, for a reader ``B`` it is ``B Bᵀ``: all that matters when lengths are compared. For ``A = W_V W_O``
+    it is ``W_Oᵀ · (W_Vᵀ W_V) W_O``, so that only what touches the stream is d_model wide.
     """
 
     names: tuple[str, ...]
     stages: tuple[int, ...]
-    factors: Float[Tensor, "component inner d_model"]
+    left: Float[Tensor, "component inner d_model"]
+    right: Float[Tensor, "component inner d_model"]
 
     def norms(self) -> Float[Tensor, " component"]:
         """The Frobenius norm of each component's matrix, in float64."""
-        return _linalg.vector_norm(self.factors, dim=(1, 2), dtype=torch.float64)
+        rows = einsum(self.left, self.right, "component inner d_model, component inner d_model -> component inner")
+        return rows.sum(dim=1, dtype=torch.float64).clamp(min=0).sqrt()
 
     def where(self, chosen: Callable[[int], bool]) -> "Ports":
         """Those whose stage is chosen."""
         kept = [number for number, stage in enumerate(self.stages) if chosen(stage)]
-        return Ports(tuple(self.names[n] for n in kept), tuple(self.stages[n] for n in kept), self.factors[kept])
+        names, stages = tuple(self.names[n] for n in kept), tuple(self.stages[n] for n in kept)
+        return Ports(names, stages, self.left[kept], self.right[kept])
 
 
 @dataclass(frozen=True, eq=False)
-class HeadMatrices:
-    """The heads of one layer as read and as written; grouped keys and values are handed to every head of their group."""
+class Heads:
+    """The heads of one layer as read and as written, in float32 or float64; heads of a group each get its key and its value."""
 
-    W_Q: Float[Tensor, "head d_model d_head"]
-    W_K: Float[Tensor, "head d_model d_head"]
-    W_V: Float[Tensor, "head d_model d_head"]
-    W_O: Float[Tensor, "head d_head d_model"]
+    weights: Weights
+    layer: int
 
+    @cached_property
+    def W_Q(self) -> Float[Tensor, "head d_model d_head"]:  # noqa: N802
+        """``C diag(γ) W_Q``."""
+        return self._read(self.weights.blocks[self.layer].attention.W_Q)
 
-def heads_of(weights: Weights, layer: int) -> HeadMatrices:
-    """All heads of a layer, in float32 or float64."""
-    attention, heads = weights.blocks[layer].attention, weights.config.heads
+    @cached_property
+    def W_K(self) -> Float[Tensor, "head d_model d_head"]:  # noqa: N802
+        """``C diag(γ) W_K``."""
+        return self._read(self.weights.blocks[self.layer].attention.W_K)
 
-    def read(W: Float[Tensor, "any_head d_model d_head"]) -> Float[Tensor, "head d_model d_head"]:
-        joined = as_read(weights, f"L{layer}.attention", rearrange(W, "any_head d_model d_head -> d_model (any_head d_head)"))
-        each = rearrange(joined, "d_model (any_head d_head) -> any_head d_model d_head", any_head=len(W))
-        return each.repeat_interleave(heads // len(W), dim=0)
+    @cached_property
+    def W_V(self) -> Float[Tensor, "head d_model d_head"]:  # noqa: N802
+        """``C diag(γ) W_V``."""
+        return self._read(self.weights.blocks[self.layer].attention.W_V)
 
-    return HeadMatrices(read(attention.W_Q), read(attention.W_K), read(attention.W_V), as_written(weights, attention.W_O))
+    @cached_property
+    def W_O(self) -> Float[Tensor, "head d_head d_model"]:  # noqa: N802
+        """``W_O C``."""
+        return as_written(self.weights, self.weights.blocks[self.layer].attention.W_O)
+
+    def _read(self, W: Float[Tensor, "any_head d_model d_head"]) -> Float[Tensor, "head d_model d_head"]:
+        joined = rearrange(W, "any_head d_model d_head -> d_model (any_head d_head)")
+        read = as_read(self.weights, f"L{self.layer}.attention", joined)
+        group = self.weights.config.heads // len(W)
+        return repeat(read, "d_model (any_head d_head) -> (any_head group) d_model d_head", any_head=len(W), group=group)
 
 
 def as_read(weights: Weights, reader: str, W: Float[Tensor, "d_model column"]) -> Float[Tensor, "d_model column"]:
@@ -90,11 +104,13 @@ def arriving(weights: Weights, writers: Ports, stage: int) -> Ports:
     before = writers.where(lambda written: written < stage)
     if not isinstance(weights.config.norm, PostNorm):
         return before
-    carried = [
-        passage(weights, _place(weights, written), _place(weights, stage)).push(factor)
-        for written, factor in zip(before.stages, before.factors, strict=True)
+    ways = [passage(weights, _place(weights, written), _place(weights, stage)) for written in before.stages]
+    sides = [
+        torch.stack([way.push(rows) for way, rows in zip(ways, side, strict=True)])
+        for side in (before.left, before.right)
+        if ways
     ]
-    return replace(before, factors=torch.stack(carried)) if carried else before
+    return Ports(before.names, before.stages, *sides) if sides else before
 
 
 def dimensions(weights: Weights) -> int:
@@ -109,7 +125,7 @@ def head_writers(weights: Weights) -> Ports:
 
 def head_readers(weights: Weights, mode: Mode) -> Ports:
     """What every head reads in one of its three ways: ``W_Q W_Kᵀ``, ``W_K W_Qᵀ`` or ``W_V W_O``."""
-    sides: dict[Mode, Callable[[HeadMatrices], tuple[Tensor, Tensor]]] = {
+    sides: dict[Mode, Callable[[Heads], tuple[Tensor, Tensor]]] = {
         "Q": lambda heads: (heads.W_K, heads.W_Q.mT),
         "K": lambda heads: (heads.W_Q, heads.W_K.mT),
         "V": lambda heads: (heads.W_O.mT, heads.W_V.mT),
@@ -120,14 +136,14 @@ def head_readers(weights: Weights, mode: Mode) -> Ports:
 
 def other_writers(weights: Weights) -> Iterator[Ports]:
     """The embedding, positions in the stream, feed-forward layers."""
-    yield Ports(("embed",), (-1,), as_written(weights, weights.W_E)[None])
+    yield _whole(("embed",), (-1,), as_written(weights, weights.W_E)[None])
     positions = place(weights, 0, weights.config.context).in_stream
     if positions is not None:
-        yield Ports(("positions",), (-1,), as_written(weights, positions)[None])
+        yield _whole(("positions",), (-1,), as_written(weights, positions)[None])
     written = [as_written(weights, block.feed_forward.W_out) for block in weights.blocks if block.feed_forward]
     if written:
         names, stages = zip(*((f"L{layer}.feed_forward", 2 * layer + 1) for layer in range(len(written))), strict=True)
-        yield Ports(names, stages, torch.stack(written))
+        yield _whole(names, stages, torch.stack(written))
 
 
 def other_readers(weights: Weights) -> Iterator[Ports]:
@@ -142,7 +158,7 @@ def other_readers(weights: Weights) -> Iterator[Ports]:
             yield _of_layers(weights, "W_in", "feed_forward")
             yield _of_layers(weights, "W_gate", "gate")
     seen = as_read(weights, "unembed", weights.W_U)
-    yield Ports(("unembed",), (2 * weights.config.layers,), (seen - seen.mean(dim=1, keepdim=True)).mT[None])
+    yield _whole(("unembed",), (2 * weights.config.layers,), (seen - seen.mean(dim=1, keepdim=True)).mT[None])
 
 
 def _of_layers(weights: Weights, symbol: str, word: str) -> Ports:
@@ -153,35 +169,24 @@ def _of_layers(weights: Weights, symbol: str, word: str) -> Ports:
     read = [
         as_read(weights, f"L{layer}.feed_forward", getattr(weights.blocks[layer].feed_forward, symbol)).mT for layer in layers
     ]
-    return Ports(names, stages, torch.stack(read))
+    return _whole(names, stages, torch.stack(read))
 
 
-def _of_heads(weights: Weights, sides: Callable[[HeadMatrices], tuple[Tensor, Tensor]]) -> Ports:
-    """For each head the side that touches the stream, times a root of the far side's Gram matrix."""
+def _of_heads(weights: Weights, sides: Callable[[Heads], tuple[Tensor, Tensor]]) -> Ports:
+    """For each head the side that touches the stream, alone and with the far side's Gram matrix."""
     heads, config = every_head(weights.config), weights.config
-    factors = weights.W_E.new_zeros(len(heads), config.d_head, config.d_model, dtype=_wide(weights.W_E[:0]).dtype)
+    dtype = torch.promote_types(weights.dtype, torch.float32)
+    left, right = weights.W_E.new_empty(2, len(heads), config.d_head, config.d_model, dtype=dtype)
     for layer in range(config.layers):
-        factors[layer * config.heads : (layer + 1) * config.heads] = _reduced(*sides(heads_of(weights, layer)))
-    return Ports(tuple(map(str, heads)), tuple(2 * head.layer for head in heads), factors)
+        far, near = sides(Heads(weights, layer))
+        here = slice(layer * config.heads, (layer + 1) * config.heads)
+        left[here], right[here] = near, (far.mT @ far) @ near
+    return Ports(tuple(map(str, heads)), tuple(2 * head.layer for head in heads), left, right)
 
 
-def _reduced(
-    far: Float[Tensor, "head far d_head"], near: Float[Tensor, "head d_head d_model"]
-) -> Float[Tensor, "head d_head d_model"]:
-    """``R near`` with ``Rᵀ R = farᵀ far``: as long as ``far near`` in every direction of the stream."""
-    far = far.double()
-    gram = einsum(far, far, "head far row, head far column -> head row column")
-    return (_root(gram) @ near.double()).to(near.dtype)
-
-
-def _root(gram: Float[Tensor, "head row column"]) -> Float[Tensor, "head row column"]:
-    """``R`` with ``Rᵀ R = gram``."""
-    lower, failed = _linalg.cholesky_ex(gram)
-    if not bool(failed.any()):
-        return lower.mT
-    # Some head does not use all of its dimensions.
-    values, vectors = _linalg.eigh(gram)
-    return values.clamp(min=0).sqrt()[..., None] * vectors.mT
+def _whole(names: tuple[str, ...], stages: tuple[int, ...], matrices: Float[Tensor, "component inner d_model"]) -> Ports:
+    """Components with nothing on their far side."""
+    return Ports(names, stages, matrices, matrices)
 
 
 def _place(weights: Weights, stage: int) -> str:
