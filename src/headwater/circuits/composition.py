@@ -140,7 +140,7 @@ def composition(weights: Weights, modes: Sequence[str] = MODES) -> Composition:
     >>> found.chance, found.of("K").shape
     (0.25, torch.Size([4, 4]))
     >>> [link.writer for link in found.strongest("L1H0.K")]
-    ['L0H1', 'L0H0']
+    ['L0H0', 'L0H1']
     """
     return _composition(weights, [head_writers(weights)], [head_readers(weights, mode) for mode in _checked(modes)])
 
