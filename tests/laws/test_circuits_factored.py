@@ -190,3 +190,20 @@ def test_any_change_of_basis_in_between_changes_nothing(inner, seed):
     assert torch.allclose(a.singular_values(), b.singular_values(), atol=1e-9)
     assert torch.allclose(a.top_rows(1).values, b.top_rows(1).values, atol=1e-9)
     assert a.trace() == pytest.approx(b.trace(), abs=1e-8)
+
+
+@given(kinds, st.integers(1, 4), seeds)
+def test_threads_change_no_answer(kind, threads, seed):
+    a = of_kind(kind, 40, 3, 40, seed)
+    before = torch.get_num_threads()
+    wants = Wants(top_rows=3, bottom_columns=2, own_ranks=True)
+    alone = survey(a.left, a.right.T, wants)
+    try:
+        torch.set_num_threads(threads)
+        together = survey(a.left, a.right.T, wants)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(alone.top_rows.ids, together.top_rows.ids)
+    assert torch.equal(alone.top_rows.values, together.top_rows.values)
+    assert torch.equal(alone.bottom_columns.ids, together.bottom_columns.ids)
+    assert torch.equal(alone.own_ranks, together.own_ranks)

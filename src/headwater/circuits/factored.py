@@ -231,11 +231,11 @@ class Factored:
 
     def top_rows(self, k: int, progress: Progress = silent) -> Lines:
         """The ``k`` largest entries of every row, exactly."""
-        return _asked(self.survey(Wants(top_rows=k), progress).top_rows)
+        return _asked(self.survey(Wants(top_rows=_at_least_one(k)), progress).top_rows)
 
     def bottom_rows(self, k: int, progress: Progress = silent) -> Lines:
         """The ``k`` smallest entries of every row, exactly."""
-        return _asked(self.survey(Wants(bottom_rows=k), progress).bottom_rows)
+        return _asked(self.survey(Wants(bottom_rows=_at_least_one(k)), progress).bottom_rows)
 
     def own_ranks(self, progress: Progress = silent) -> Int[Tensor, " row"]:
         """How many entries of its row stand before the diagonal's: 0 where a token's own entry is the largest."""
@@ -278,6 +278,12 @@ def _index(ids: Ids, size: int, axis: str, device: torch.device) -> Tensor:
     if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < size:
         raise InputError(f"{axis} {index.max() if index.max() >= size else index.min()}", f"{axis}s from 0 to {size - 1:,}", "check the id")  # fmt: skip
     return index
+
+
+def _at_least_one(k: int) -> int:
+    if k < 1:
+        raise InputError(f"the first {k} entries of every row", "a number from 1 on", "ask for at least one")
+    return k
 
 
 def _asked(answer: Answer | None) -> Answer:

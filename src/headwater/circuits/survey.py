@@ -65,6 +65,12 @@ def choose(left: Tensor, right: Tensor, wants: Wants) -> Kernel:
 
 
 def _check(left: Tensor, right: Tensor, wants: Wants) -> None:
+    if not (len(left) and len(right)):
+        raise InputError(f"a matrix of {len(left)} × {len(right)} entries", "some rows and columns", "check the circuit")
+    if wants.own_ranks and len(left) != len(right):
+        raise InputError(
+            f"own ranks in {len(left):,} × {len(right):,} entries", "as many rows as columns", "ask a square circuit"
+        )
     if not (bool(left.isfinite().all()) and bool(right.isfinite().all())):
         raise InputError("factors with infinite numbers or none (NaN)", "finite numbers", "look at the model's weights")
     for name in ("top_rows", "bottom_rows", "top_columns", "bottom_columns"):
