@@ -125,15 +125,15 @@ class _Guess:
         return _Guess(*floors, costs.index(min(costs)))
 
 
-def _best(lines: int, count: int, floors: Tensor | None = None) -> "Best":
+def _best(lines: Int[np.ndarray, " line"], count: int, floors: Tensor | None = None) -> "Best":
     """Nothing found yet."""
     from headwater.circuits.sweep import Best
 
     keep = count + SLACK if count else 0
-    lines, room = (lines, 2 * keep + WAITING) if count else (0, 0)
-    ids, values = np.full((lines, room), -1, np.int32), np.full((lines, room), -np.inf)
-    start = np.full(lines, -np.inf) if floors is None or not count else floors.numpy()
-    return Best(ids, values, np.zeros(lines, np.int32), np.zeros(lines, np.int32), start, keep)
+    size = len(lines) if count else 0
+    ids, values = np.full((size, 2 * keep + WAITING), -1, np.int32), np.full((size, 2 * keep + WAITING), -np.inf)
+    start = np.full(size, -np.inf) if floors is None or not count else floors.numpy()
+    return Best(lines, ids, values, np.zeros(size, np.int32), np.zeros(size, np.int32), start, keep)
 
 
 @dataclass(eq=False)
@@ -198,9 +198,9 @@ class _Run:
         self.rows = {sign: _Lines.empty(rows, count) for sign, count in asked.items() if count}
         # Every thread has buffers of its own for the columns; all see the same floors.
         asked = {1: wants.top_columns, -1: wants.bottom_columns}
-        floors = self.guess.columns
+        floors, ids = self.guess.columns, np.arange(columns, dtype=np.int32)
         self.columns = [
-            {sign: _best(columns, count, floors.get(sign)) for sign, count in asked.items()} for _ in range(torch.get_num_threads())
+            {sign: _best(ids, count, floors.get(sign)) for sign, count in asked.items()} for _ in range(torch.get_num_threads())
         ]
         self.free: SimpleQueue[dict[int, Best]] = SimpleQueue()
         for one in self.columns:
@@ -229,15 +229,15 @@ class _Run:
         ours, wants, floors = self.ours, self.wants, self.guess.rows
         rows = integers.rows(ours.lines[ids], ids, ours.lengths[ids], ours.slack[ids], self.panels.form)
         best = {
-            sign: _best(len(ids), count, floors[sign][ids] if sign in floors else None)
+            sign: _best(rows.ids, count, floors[sign][ids] if sign in floors else None)
             for sign, count in ((1, wants.top_rows), (-1, wants.bottom_rows))
         }
         own = sweep.diagonal(self.factors, rows.ids if wants.own_ranks else rows.ids[:0])
         found = sweep.Found(best[1], best[-1], columns[1], columns[-1], own, np.zeros(len(own), np.int64))
         scratch = sweep.scratch(len(ids), self.panels)
-        sweep.sweep(sweep.Work(rows, self.panels, found, self.factors, scratch), _bits(wants))
+        sweep.sweep(rows, self.panels, found, self.factors, scratch, _bits(wants))
         for sign, lines in self.rows.items():
-            sweep.finish(best[sign], rows.ids, self.factors.left, self.factors.right, float(sign))
+            sweep.finish(best[sign], self.factors.left, self.factors.right, float(sign))
             lines.take(ids, best[sign])
         if wants.own_ranks:
             counts = scratch.counts.view(np.int16 if self.panels.form == integers.INT8 else np.int32)
@@ -270,10 +270,9 @@ class _Run:
         from headwater.circuits.sweep import finish
 
         parts = [one[sign] for one in self.columns]
-        ids = np.arange(len(self.factors.right), dtype=np.int32)
         left, right = self.factors.left, self.factors.right
         with ThreadPoolExecutor(len(parts)) as pool:
-            list(pool.map(lambda best: finish(best, ids, right, left, float(sign)), parts))
+            list(pool.map(lambda best: finish(best, right, left, float(sign)), parts))
         lines = _Lines.joined(parts, self.wants.top_columns if sign > 0 else self.wants.bottom_columns)
         again = lines.failed()
         if len(again):

@@ -39,8 +39,10 @@ class Factors(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The best entries of each line so far: the first ones settled and in order, the others waiting."""
+    """The best entries of some lines so far: the first ones settled and in order, the others waiting."""
 
+    lines: Any
+    """Which lines of their axis these are."""
     ids: Any
     values: Any
     settled: Any
@@ -52,16 +54,16 @@ class Best(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What is looked for."""
+    """What is looked for in a block of rows."""
 
     top_rows: Best
     bottom_rows: Best
     top_columns: Best
     bottom_columns: Best
     own: Any
-    """The entry on the diagonal of each of the block's rows; none: its rank is not asked for."""
+    """The entry on the diagonal of each row; none: its rank is not asked for."""
     above: Any
-    """How many were found above it one by one; those counted by the innermost loop are in the scratch."""
+    """How many were found above it one by one; those that the innermost loop counts are in the scratch."""
 
 
 class Scratch(NamedTuple):
@@ -78,27 +80,28 @@ class Scratch(NamedTuple):
     """Entries above the diagonal's, lane by lane."""
     out: Any
     passed: Any
-    """For each mask, which entries passed: ``row · width + column``."""
+    """For each mask the entries that passed: a place among the lines, and the other axis' id."""
     count: Any
+
+
+class Panel(NamedTuple):
+    """One panel beside a block of rows."""
+
+    per_unit: Any
+    length: Any
+    error: Any
+    form: Any
+    numbers: Any
+    start: Any
 
 
 def scratch(rows: int, panels: Panels) -> Scratch:
     """For a block of rows."""
     width = panels.ids.shape[1]
     limits = (np.zeros(width * 4, np.uint8) for _ in range(2))
-    out = np.zeros(width * 4 + MASKS * BYTES, np.uint8)
-    passed, count = np.zeros((MASKS, QUEUE + width), np.int32), np.zeros(MASKS, np.int64)
-    return Scratch(np.zeros((rows, 4), np.int32), np.zeros(rows, np.bool_), *limits, np.zeros((rows, BYTES), np.uint8), out, passed, count)
-
-
-class Work(NamedTuple):
-    """A block of rows and all that is needed to go over it."""
-
-    rows: Rows
-    panels: Panels
-    found: Found
-    factors: Factors
-    scratch: Scratch
+    counts, out = np.zeros((rows, BYTES), np.uint8), np.zeros(width * 4 + MASKS * BYTES, np.uint8)
+    passed, count = np.zeros((MASKS, QUEUE + width, 2), np.int32), np.zeros(MASKS, np.int64)
+    return Scratch(np.zeros((rows, 4), np.int32), np.zeros(rows, np.bool_), *limits, counts, out, passed, count)
 
 
 @compiled
@@ -113,12 +116,23 @@ def dot(ours, i, theirs, j):
 
 @compiled
 @no_type_check
-def settle(best, place, ours, i, theirs, sign):
+def diagonal(factors, lines):
+    """The entries on the diagonal of some rows."""
+    values = np.empty(len(lines))
+    for place in range(len(lines)):
+        values[place] = dot(factors.left, lines[place], factors.right, lines[place])
+    return values
+
+
+@compiled
+@no_type_check
+def settle(best, place, ours, theirs, sign):
     """Calculate what waits in a line's buffer, keep the best, raise the floor."""
-    ids, values, keep, settled = best.ids[place], best.values[place], best.keep, best.settled[place]
+    line, ids, values = best.lines[place], best.ids[place], best.values[place]
+    settled, keep = best.settled[place], best.keep
     for waits in range(settled, settled + best.waiting[place]):
         which = ids[waits]
-        value = sign * dot(ours, i, theirs, which)
+        value = sign * dot(ours, line, theirs, which)
         if settled == keep and value <= values[keep - 1]:
             continue
         j = min(settled, keep - 1)
@@ -134,184 +148,159 @@ def settle(best, place, ours, i, theirs, sign):
 
 @compiled
 @no_type_check
-def finish(best, lines, ours, theirs, sign):
-    """Settle every line; line ``place`` is number ``lines[place]`` of its axis."""
-    for place in range(len(best.settled)):
-        settle(best, place, ours, lines[place], theirs, sign)
+def finish(best, ours, theirs, sign):
+    """Settle every line, and leave nothing else in its buffer."""
+    for place in range(len(best.lines)):
+        settle(best, np.int64(place), ours, theirs, sign)
         best.ids[place, best.settled[place] :] = -1
 
 
 @compiled
 @no_type_check
-def diagonal(factors, lines):
-    """The entries on the diagonal of some rows."""
-    values = np.empty(len(lines))
-    for place in range(len(lines)):
-        values[place] = dot(factors.left, lines[place], factors.right, lines[place])
-    return values
-
-
-@compiled
-@no_type_check
-def _limit(floor, wrong, per_unit, form):
-    """An integer product at or below this stands for an entry below the floor."""
-    reach = 32767.0 if form == INT8 else 2147483647.0
-    return np.int32(min(max(math.floor((floor - wrong) * per_unit) - 1.0, -reach), reach))
-
-
-@compiled
-@no_type_check
-def _row_limits(work, p):
-    """The limits of all rows in a panel, and whether any entry can pass."""
-    rows, panels, found = work.rows, work.panels, work.found
-    limits, passable, form = work.scratch.limits, work.scratch.open, work.panels.form
-    per_unit, length, error = 1 / (rows.unit * panels.unit[p]), panels.length[p], panels.error[p]
-    for r in range(len(rows.ids)):
-        wrong = rows.error[r] * (length + error) + rows.length[r] * error + rows.slack[r]
-        highest = rows.length[r] * length + rows.slack[r]
-        passable[r] = len(found.own) > 0
-        if found.top_rows.keep:
-            limits[r, 0] = _limit(found.top_rows.floors[r], wrong, per_unit, form)
-            passable[r] |= found.top_rows.floors[r] < highest
-        if found.bottom_rows.keep:
-            limits[r, 1] = -_limit(found.bottom_rows.floors[r], wrong, per_unit, form)
-            passable[r] |= found.bottom_rows.floors[r] < highest
-        if len(found.own):
-            limits[r, 2] = _limit(found.own[r], wrong, per_unit, form)
-            limits[r, 3] = -_limit(-found.own[r], wrong, per_unit, form)
-
-
-@compiled
-@no_type_check
-def _column_limits(floors, work, p, limits, sign):
-    """The limits of a panel's columns for the whole block; opens every row if any entry can pass."""
-    rows, panels, form = work.rows, work.panels, work.panels.form
-    per_unit, length, error = 1 / (rows.unit * panels.unit[p]), panels.length[p], panels.error[p]
-    wrong = rows.most_error * (length + error) + rows.most_length * error + rows.most_slack
-    highest, passable = rows.most_length * length + rows.most_slack, False
-    narrow, wide = limits.view(np.int16), limits.view(np.int32)
-    for c in range(panels.ids.shape[1]):
-        which = panels.ids[p, c]
-        floor = floors[which] if which >= 0 else np.inf
-        passable |= floor < highest
-        limit = sign * _limit(floor, wrong, per_unit, form)
-        if form == INT8:
-            narrow[c] = limit
-        else:
-            wide[c] = limit
-    if passable:
-        work.scratch.open[:] = True
-
-
-@compiled
-@no_type_check
-def _take_rows(best, work, mask, p, sign):
-    """Let what passed wait in its row's buffer."""
+def _take(best, pairs, ours, theirs, sign):
+    """Let what passed wait in its line's buffer."""
     ids, settled, waiting = best.ids, best.settled, best.waiting
-    columns, width, room = work.panels.ids, work.panels.ids.shape[1], best.ids.shape[1]
-    for i in range(work.scratch.count[mask]):
-        r, c = divmod(work.scratch.passed[mask, i], width)
-        if columns[p, c] >= 0:
-            ids[r, settled[r] + waiting[r]] = columns[p, c]
-            waiting[r] += 1
-            if settled[r] + waiting[r] == room:
-                settle(best, r, work.factors.left, work.rows.ids[r], work.factors.right, sign)
+    for i in range(len(pairs)):
+        place = np.int64(pairs[i, 0])
+        ids[place, settled[place] + waiting[place]] = pairs[i, 1]
+        waiting[place] += 1
+        if settled[place] + waiting[place] == ids.shape[1]:
+            settle(best, place, ours, theirs, sign)
 
 
 @compiled
 @no_type_check
-def _take_columns(best, work, mask, p, sign):
-    """Let what passed wait in its column's buffer."""
-    ids, settled, waiting = best.ids, best.settled, best.waiting
-    columns, rows, width, room = work.panels.ids, work.rows.ids, work.panels.ids.shape[1], best.ids.shape[1]
-    for i in range(work.scratch.count[mask]):
-        r, c = divmod(work.scratch.passed[mask, i], width)
-        which = columns[p, c]
-        if which >= 0:
-            ids[which, settled[which] + waiting[which]] = rows[r]
-            waiting[which] += 1
-            if settled[which] + waiting[which] == room:
-                settle(best, which, work.factors.right, which, work.factors.left, sign)
-
-
-@compiled
-@no_type_check
-def _take_near(work, p):
+def _take_near(pairs, lines, own, above, factors):
     """Count those of the entries that the integers cannot tell from the diagonal's that stand before it."""
-    rows, own, above = work.rows.ids, work.found.own, work.found.above
-    columns, width, left, right = work.panels.ids, work.panels.ids.shape[1], work.factors.left, work.factors.right
-    for i in range(work.scratch.count[NEAR_AT]):
-        r, c = divmod(work.scratch.passed[NEAR_AT, i], width)
-        row, which = rows[r], columns[p, c]
-        if which >= 0 and which != row:
-            value = dot(left, row, right, which)
-            above[r] += value > own[r] or (value == own[r] and which < row)
+    for i in range(len(pairs)):
+        place, which = pairs[i, 0], pairs[i, 1]
+        row = lines[place]
+        if which != row:
+            value = dot(factors.left, row, factors.right, which)
+            above[place] += value > own[place] or (value == own[place] and which < row)
 
 
 @compiled
 @no_type_check
-def _take(work, p):
+def _take_all(found, lines, factors, passed, count):
     """Everything that has passed."""
-    found, count = work.found, work.scratch.count
-    if count[TOP_ROWS_AT]:
-        _take_rows(found.top_rows, work, TOP_ROWS_AT, p, 1.0)
-    if count[BOTTOM_ROWS_AT]:
-        _take_rows(found.bottom_rows, work, BOTTOM_ROWS_AT, p, -1.0)
-    if count[NEAR_AT]:
-        _take_near(work, p)
-    if count[TOP_COLUMNS_AT]:
-        _take_columns(found.top_columns, work, TOP_COLUMNS_AT, p, 1.0)
-    if count[BOTTOM_COLUMNS_AT]:
-        _take_columns(found.bottom_columns, work, BOTTOM_COLUMNS_AT, p, -1.0)
+    left, right = factors
+    _take(found.top_rows, passed[TOP_ROWS_AT, : count[TOP_ROWS_AT]], left, right, 1.0)
+    _take(found.bottom_rows, passed[BOTTOM_ROWS_AT, : count[BOTTOM_ROWS_AT]], left, right, -1.0)
+    _take(found.top_columns, passed[TOP_COLUMNS_AT, : count[TOP_COLUMNS_AT]], right, left, 1.0)
+    _take(found.bottom_columns, passed[BOTTOM_COLUMNS_AT, : count[BOTTOM_COLUMNS_AT]], right, left, -1.0)
+    _take_near(passed[NEAR_AT, : count[NEAR_AT]], lines, found.own, found.above, factors)
     count[:] = 0
 
 
 @compiled
 @no_type_check
-def _multiply(work, asks, p, first):
-    """Rows from ``first`` on against one panel; gives the row where to go on: before all were seen where much has passed."""
-    scratch, form, width = work.scratch, work.panels.form, work.panels.ids.shape[1]
-    passed, count, passable = scratch.passed, scratch.count, scratch.open
-    masks = scratch.out[width * 4 :].view(np.uint64)
-    row, steps, counts = work.rows.words.ctypes.data, work.rows.words.shape[1], scratch.counts.ctypes.data
-    panel, start = work.panels.numbers[p].ctypes.data, work.panels.start[p].ctypes.data
-    limits, above, below, out = scratch.limits.ctypes.data, scratch.above.ctypes.data, scratch.below.ctypes.data, scratch.out.ctypes.data
+def _limit(floor, wrong, panel):
+    """An integer product at or below this stands for an entry below the floor."""
+    reach = 32767.0 if panel.form == INT8 else 2147483647.0
+    return np.int32(min(max(math.floor((floor - wrong) * panel.per_unit) - 1.0, -reach), reach))
+
+
+@compiled
+@no_type_check
+def _row_limits(floors, rows, panel, limits, passable, sign):
+    """The limits of all rows in a panel, and whether any entry can pass."""
+    for r in range(len(floors)):
+        wrong = rows.error[r] * (panel.length + panel.error) + rows.length[r] * panel.error + rows.slack[r]
+        limits[r] = sign * _limit(floors[r], wrong, panel)
+        passable[r] |= floors[r] < rows.length[r] * panel.length + rows.slack[r]
+
+
+@compiled
+@no_type_check
+def _column_limits(floors, rows, panel, ids, limits, sign):
+    """The limits of a panel's columns for a whole block; says whether any entry can pass."""
+    wrong = rows.most_error * (panel.length + panel.error) + rows.most_length * panel.error + rows.most_slack
+    highest, passable = rows.most_length * panel.length + rows.most_slack, False
+    narrow, wide = limits.view(np.int16), limits.view(np.int32)
+    for c in range(len(ids)):
+        floor = floors[ids[c]] if ids[c] >= 0 else np.inf
+        passable |= floor < highest
+        limit = sign * _limit(floor, wrong, panel)
+        if panel.form == INT8:
+            narrow[c] = limit
+        else:
+            wide[c] = limit
+    return passable
+
+
+@compiled
+@no_type_check
+def _set_limits(found, rows, panel, ids, scratch):
+    """The limits of everything that is looked for."""
+    limits, passable = scratch.limits, scratch.open
+    passable[:] = len(found.own) > 0
+    if found.top_columns.keep:
+        passable |= _column_limits(found.top_columns.floors, rows, panel, ids, scratch.above, np.int64(1))
+    if found.bottom_columns.keep:
+        passable |= _column_limits(found.bottom_columns.floors, rows, panel, ids, scratch.below, np.int64(-1))
+    if found.top_rows.keep:
+        _row_limits(found.top_rows.floors, rows, panel, limits[:, 0], passable, np.int64(1))
+    if found.bottom_rows.keep:
+        _row_limits(found.bottom_rows.floors, rows, panel, limits[:, 1], passable, np.int64(-1))
+    if len(found.own):
+        _row_limits(found.own, rows, panel, limits[:, 2], passable, np.int64(1))
+        _row_limits(-found.own, rows, panel, limits[:, 3], passable, np.int64(-1))
+
+
+@compiled
+@no_type_check
+def _note(scratch, asks, r, lines, ids):
+    """What passed in one row and panel; says whether there is room for more."""
+    masks, passed, count = scratch.out[len(ids) * 4 :].view(np.uint64), scratch.passed, scratch.count
+    room = True
+    for mask in range(MASKS):
+        if not asks & (1 << mask):
+            continue
+        of_columns = mask in (TOP_COLUMNS_AT, BOTTOM_COLUMNS_AT)
+        for word in range(3):
+            bits = masks[mask * 4 + word]
+            while bits:
+                which = ids[word * 64 + np.int64(lowest(bits))]
+                bits &= bits - np.uint64(1)
+                if which >= 0:
+                    passed[mask, count[mask], 0] = which if of_columns else r
+                    passed[mask, count[mask], 1] = lines[r] if of_columns else which
+                    count[mask] += 1
+        room &= count[mask] < QUEUE
+    return room
+
+
+@compiled
+@no_type_check
+def _multiply(words, panel, ids, lines, scratch, asks_and_first):
+    """Rows against one panel, from the first given; gives the row where to go on: before all were seen, where much has passed."""
+    asks, first = asks_and_first
+    row, steps, counts = words.ctypes.data, words.shape[1], scratch.counts.ctypes.data
+    above, below, out = scratch.above.ctypes.data, scratch.below.ctypes.data, scratch.out.ctypes.data
+    limits, passable = scratch.limits.ctypes.data, scratch.open
     for r in range(first, len(passable)):
         if not passable[r]:
             continue
-        words, ours, lanes = row + r * steps * 4, limits + r * 16, counts + r * BYTES
-        if form == INT8:
-            hit = tile_int8(words, panel, start, ours, above, below, lanes, out, steps, asks)
+        ours, theirs, lanes = row + r * steps * 4, limits + r * 16, counts + r * BYTES
+        if panel.form == INT8:
+            hit = tile_int8(ours, panel.numbers, panel.start, theirs, above, below, lanes, out, steps, asks)
         else:
-            hit = tile_int16(words, panel, start, ours, above, below, lanes, out, steps, asks)
-        if hit:
-            full = False
-            for mask in range(MASKS):
-                if asks & (1 << mask):
-                    for word in range(3):
-                        bits = masks[mask * 4 + word]
-                        while bits:
-                            passed[mask, count[mask]] = r * width + word * 64 + np.int64(lowest(bits))
-                            count[mask] += 1
-                            bits &= bits - np.uint64(1)
-                    full |= count[mask] >= QUEUE
-            if full:
-                return r + 1
+            hit = tile_int16(ours, panel.numbers, panel.start, theirs, above, below, lanes, out, steps, asks)
+        if hit and not _note(scratch, asks, r, lines, ids):
+            return r + 1
     return len(passable)
 
 
 @compiled
 @no_type_check
-def sweep(work, asks):
+def sweep(rows, panels, found, factors, scratch, asks):
     """A block of rows against all columns."""
-    found, scratch, rows = work.found, work.scratch, len(work.rows.ids)
-    for p in range(len(work.panels.ids)):
-        _row_limits(work, p)
-        if found.top_columns.keep:
-            _column_limits(found.top_columns.floors, work, p, scratch.above, 1)
-        if found.bottom_columns.keep:
-            _column_limits(found.bottom_columns.floors, work, p, scratch.below, -1)
-        row = 0
-        while row < rows:
-            row = _multiply(work, asks, p, row)
-            _take(work, p)
+    for p in range(len(panels.ids)):
+        numbers, start = panels.numbers[p].ctypes.data, panels.start[p].ctypes.data
+        panel = Panel(1 / (rows.unit * panels.unit[p]), panels.length[p], panels.error[p], panels.form, numbers, start)
+        ids, row = panels.ids[p], 0
+        _set_limits(found, rows, panel, ids, scratch)
+        while row < len(rows.ids):
+            row = _multiply(rows.words, panel, ids, rows.ids, scratch, (asks, np.int64(row)))
+            _take_all(found, rows.ids, factors, scratch.passed, scratch.count)
