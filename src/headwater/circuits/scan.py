@@ -32,6 +32,11 @@ class Wants:
     logsumexp: Float[Tensor, " column"] | None = None
     """Logarithms of the columns' weights: ``log Σ_column exp(entry + weight)`` is asked for each row."""
 
+    @property
+    def only_sums(self) -> bool:
+        """Whether no single entries are asked for."""
+        return not (self.top_rows or self.bottom_rows or self.top_columns or self.bottom_columns or self.own_ranks)
+
 
 @dataclass(frozen=True, eq=False)
 class Kept:
