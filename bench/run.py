@@ -7,12 +7,16 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+import topk
+
+import composition
 import forward
+import spectra
 import training
 
 HERE = Path(__file__).parent
-TABLES = [forward, training]
-PEERS = ["torch", "transformers", "transformer-lens", "numpy"]
+TABLES = [forward, training, topk, spectra, composition]
+PEERS = ["torch", "transformers", "transformer-lens", "faiss-cpu", "numba", "numpy"]
 
 
 def machine() -> str:
@@ -35,24 +39,33 @@ def _judged(goal: dict[str, object]) -> list[str]:
     return [f"{goal['goal']}×", "yes" if goal["met"] else "**no**"] if goal["goal"] else ["", ""]
 
 
+def section(table: dict[str, object]) -> list[str]:
+    """One table with its ratios, as the report has it."""
+    judged = [["ratio", "measured", "goal", "met"]]
+    judged += [[str(g["name"]), f"{g['ratio']}×", *_judged(g)] for g in table["goals"]]
+    return [f"## {table['title']}", "", *markdown(table["rows"]), *markdown(judged)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="turns of each job; the best one counts")
-    rounds = parser.parse_args().rounds
-    versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
-    lines = [
-        "# Benchmarks",
-        "",
-        f"Made by `make bench` on {machine()}; {versions}. Best of {rounds} turns, jobs taking turns.",
-        "",
-    ]
+    names = [table.__name__ for table in TABLES]
+    parser.add_argument(
+        "--only", nargs="+", choices=names, default=names, help="tables to measure; the others stay as they were"
+    )
+    chosen = parser.parse_args()
+    before = json.loads((HERE / "report.json").read_text())["tables"] if chosen.only != names else []
+    kept = {table["title"]: table for table in before}
     report = []
     for table in TABLES:
-        rows, goals = table.table(rounds)
-        judged = [["ratio", "measured", "goal", "met"]]
-        judged += [[str(g["name"]), f"{g['ratio']}×", *_judged(g)] for g in goals]
-        lines += [f"## {table.TITLE}", "", *markdown(rows), *markdown(judged)]
-        report.append({"title": table.TITLE, "rows": rows, "goals": goals})
+        if table.__name__ in chosen.only:
+            rows, goals = table.table(chosen.rounds)
+            report.append({"title": table.TITLE, "rows": rows, "goals": goals})
+        elif table.TITLE in kept:
+            report.append(kept[table.TITLE])
+    versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
+    about = f"Made by `make bench` on {machine()}; {versions}. Best of {chosen.rounds} turns, jobs taking turns."
+    lines = ["# Benchmarks", "", about, "", *(line for table in report for line in section(table))]
     (HERE / "REPORT.md").write_text("\n".join(lines).rstrip() + "\n")
     (HERE / "report.json").write_text(
         json.dumps({"machine": machine(), "versions": versions, "tables": report}, indent=2) + "\n"
