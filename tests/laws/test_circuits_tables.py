@@ -153,21 +153,24 @@ def test_the_direct_path_of_a_model_without_layers_is_the_model(member):
 
 @given(configs(layers=MANY, norm=ANY_NORM), seeds)
 def test_all_that_is_written_arrives_by_the_skip_route(config, seed):
-    """At every reader of every model: writes through their passages, and the biases of the norms, are what it reads."""
+    """At every reader of every model: writes and biases through their passages are what it reads."""
     weights, tokens = random_weights(config, seed), random_tokens(config, seed, batch=1, length=1)
     run, scales = record(weights, tokens), mean_scales(weights, tokens)
+    written = {"embed": run["embed"][0] + (run["positions"] if has_vectors(config, ["stream"]) else 0)}
     for depth in range(config.layers + 1):
         reader = "unembed" if depth == config.layers else f"L{depth}.attention"
-        written = {"embed": run["embed"][0] + (run["positions"] if has_vectors(config, ["stream"]) else 0)}
-        for layer in range(depth):
-            written[f"L{layer}.attention"] = run[f"L{layer}.attention"][0]
-            if config.feed_forward:
-                written[f"L{layer}.feed_forward"] = run[f"L{layer}.feed_forward"][0]
-        total = sum(passage(weights, writer, reader, scales).push(write) for writer, write in written.items())
         biases = Reader(weights, reader, scales).basis("biases")
+        total = sum(passage(weights, writer, reader, scales).push(write) for writer, write in written.items())
         for name, vector in zip(biases.side.names, biases.vectors, strict=True):
-            total = total + vector * ((".norm_" in name and "H" not in name) or name == "final.bias")
+            # Those of heads are in what attention wrote.
+            total = total if "H" in name else total + vector
         close(total, run["final" if reader == "unembed" else f"L{depth}.attention_input"][0])
+        if depth < config.layers:
+            b_O, layer = weights.blocks[depth].attention.b_O, weights.blocks[depth].feed_forward
+            written[f"L{depth}.attention"] = run[f"L{depth}.attention"][0] - (0 if b_O is None else b_O)
+            if layer is not None:
+                b_out = 0 if layer.b_out is None else layer.b_out
+                written[f"L{depth}.feed_forward"] = run[f"L{depth}.feed_forward"][0] - b_out
 
 
 @given(configs(layers=MANY, norm=ANY_NORM), seeds)
@@ -184,7 +187,7 @@ def test_in_the_stream_basis_a_circuit_is_what_its_head_does_at_any_layer(config
         close(write, run[f"L{head.layer}.head_writes"][0, head.head, 0])
 
 
-@given(configs(layers=MANY, norm=ANY_NORM), seeds)
+@given(configs(layers=MANY, norm=st.builds(PostNorm, norm=norms)), seeds)
 def test_pushing_rows_and_pulling_columns_is_one_map(config, seed):
     weights = random_weights(config, seed)
     way = passage(weights, "embed", "unembed")

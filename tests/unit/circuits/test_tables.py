@@ -223,6 +223,9 @@ def test_post_norm_contributions_pass_every_later_norm():
     weights = random_weights(config, 0)
     assert qk(weights, "L0H0", scales="exact").given == ()
     assert ov(weights, "L1H0").given == tuple(f"a scale of 1 at L{layer}.norm_{n}" for layer in (0, 1) for n in (1, 2))
+    way, eye = passage(weights, "embed", "unembed"), torch.eye(6).double()
+    close(way.push(eye), way.pull(eye))
+    assert (way.push(eye) - replace(way, gains=way.gains[::-1]).push(eye)).abs().max() > 0.01
     centred = passage(weights, "L1.feed_forward", "unembed").push(torch.ones(2, 6).double())
     close(centred, torch.zeros(2, 6).double())
 
