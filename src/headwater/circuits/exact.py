@@ -60,11 +60,14 @@ def settle(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inner"
 
 def _best(left: Tensor, right: Tensor, kept: Kept, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """The best of the candidates, and how far above everything else the last of them is."""
-    candidates = kept.ids.sort(dim=1).values
-    there = candidates >= 0
-    lines = torch.arange(len(left), device=left.device)[:, None].expand_as(candidates)
-    values = torch.full(candidates.shape, -math.inf, dtype=torch.float64, device=left.device)
-    values[there] = dots(left, right, lines[there], candidates[there])
+    candidates, order = kept.ids.sort(dim=1)
+    if kept.values is None:
+        there = candidates >= 0
+        lines = torch.arange(len(left), device=left.device)[:, None].expand_as(candidates)
+        values = torch.full(candidates.shape, -math.inf, dtype=torch.float64, device=left.device)
+        values[there] = dots(left, right, lines[there], candidates[there])
+    else:
+        values = kept.values.gather(1, order)
     order = values.argsort(dim=1, descending=True, stable=True)[:, :k]
     best = values.gather(1, order)
     if best.shape[1] < k:

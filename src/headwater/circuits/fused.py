@@ -114,8 +114,8 @@ class _Guess:
             sample = Sample.of(*sides)
             for sign, count in asked[axis].items():
                 if count:
-                    floors[axis][sign] = sample.floors(count + SLACK, sign)
                     cuts = sample.cuts(count + SLACK, sign)
+                    floors[axis][sign] = sample.floors(cuts, sign)
                     for form, error in enumerate(ERRORS):
                         costs[form] += PASSING * sample.passing(cuts, error * root, sign)
             if not axis and wants.own_ranks:
@@ -178,7 +178,7 @@ class _Lines:
 
     def kept(self) -> Kept:
         """Candidates and ceilings."""
-        return Kept(self.ids, self.ceiling)
+        return Kept(self.ids, self.ceiling, self.values)
 
 
 @dataclass(eq=False)
@@ -278,7 +278,7 @@ class _Run:
         if len(again):
             found = scan(torch.from_numpy(sign * right)[again], torch.from_numpy(left), Wants(top_rows=lines.count), block=block).top_rows
             assert found is not None
-            lines.ids[again], lines.ceiling[again] = found.ids, found.ceiling
+            lines.ids[again], lines.ceiling[again], lines.values[again] = found.ids, found.ceiling, found.values
         return lines.kept()
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from headwater.circuits.algebra import lengths
 from headwater.circuits.exact import ROUNDING
 
-SAMPLE = 128
+SAMPLE = 96
 """Lines looked at whole."""
 
 
@@ -57,31 +57,25 @@ class Sample:
 
     def cuts(self, keep: int, sign: int) -> Float[Tensor, " chosen"]:
         """The last of the ``keep`` largest of each line of the sample."""
-        keep = min(keep, self.entries.shape[1])
-        return (sign * self.entries).topk(keep, dim=1).values[:, -1]
+        return (self.entries if sign > 0 else -self.entries).topk(min(keep, self.entries.shape[1]), dim=1).values[:, -1]
 
-    def floors(self, keep: int, sign: int) -> Float[Tensor, " line"]:
+    def floors(self, cuts: Float[Tensor, " chosen"], sign: int) -> Float[Tensor, " line"]:
         """A guess for every line: as many standard deviations above its mean as the least of the sample."""
-        middle, spread = self.ours.small @ (sign * self._means()), self._spreads()
-        cuts = (self.cuts(keep, sign) - middle[self.places]) / spread[self.places]
-        return (middle + float(cuts.min()) * spread).double() * (self.ours.unit * self.theirs.unit)
-
-    def _means(self) -> Tensor:
-        return self.theirs.small.mean(dim=0)
-
-    def _spreads(self) -> Tensor:
-        small, means = self.theirs.small, self._means()
+        small, means = self.theirs.small, self.theirs.small.mean(dim=0)
         moments = small.T @ small / len(small) - means[:, None] * means
-        return ((self.ours.small @ moments) * self.ours.small).sum(dim=1).clamp(min=1e-30).sqrt()
+        middle = self.ours.small @ (sign * means)
+        spread = ((self.ours.small @ moments) * self.ours.small).sum(dim=1).clamp(min=1e-30).sqrt()
+        least = float(((cuts - middle[self.places]) / spread[self.places]).min())
+        return (middle + least * spread).double() * (self.ours.unit * self.theirs.unit)
 
-    def passing(self, about: Float[Tensor, " chosen"], error: float, sign: int) -> float:
-        """How many entries of a line are above ``about`` where integers may be wrong by a share ``error`` of the norms."""
-        reach = self._reach(error)
-        return float((sign * self.entries + reach >= about[:, None]).sum()) / len(self.places)
+    def passing(self, cuts: Float[Tensor, " chosen"], error: float, sign: int) -> float:
+        """How many entries of a line are above its cut where integers may be wrong by a share ``error`` of the norms."""
+        # sign · entry + reach ≥ cut, with one copy of the entries.
+        return float((self._reach(error).add_(self.entries, alpha=sign) >= cuts[:, None]).sum()) / len(self.places)
 
-    def near(self, about: Float[Tensor, " chosen"], error: float) -> float:
-        """How many entries of a line cannot be told from ``about``."""
-        return float(((self.entries - about[:, None]).abs() <= self._reach(error)).sum()) / len(self.places)
+    def near(self, own: Float[Tensor, " chosen"], error: float) -> float:
+        """How many entries of a line cannot be told from ``own``."""
+        return float(((self.entries - own[:, None]).abs_() <= self._reach(error)).sum()) / len(self.places)
 
     def _reach(self, error: float) -> Tensor:
         ours, theirs = self.ours.lengths[self.places] / self.ours.unit, self.theirs.lengths / self.theirs.unit

@@ -49,6 +49,11 @@ class Kept:
 
     Where the smallest were asked for, this holds for the negated entries.
     """
+    values: Float[Tensor, "line kept"] | None = None
+    """The candidates' values where the kernel has calculated them as ``headwater.circuits.exact`` does; −∞ where there is none.
+
+    Where the smallest were asked for, with the other sign.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

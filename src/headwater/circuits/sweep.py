@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit
 
-from headwater.circuits.integers import INT8, Panels, Rows
+from headwater.circuits.integers import INT8, Panels
 from headwater.circuits.microkernel import (
     BOTTOM_COLUMNS_AT,
     BOTTOM_ROWS_AT,
@@ -126,13 +126,33 @@ def diagonal(factors, lines):
 
 @compiled
 @no_type_check
+def _dots(ours, i, theirs, ids, values):
+    """Entries ``ids`` of line ``i``, each as ``dot`` has it: four at a time, since a sum waits for the one before."""
+    n = 0
+    while n + 4 <= len(ids):
+        a, b, c, d = ids[n], ids[n + 1], ids[n + 2], ids[n + 3]
+        one, two, three, four = 0.0, 0.0, 0.0, 0.0
+        for m in range(ours.shape[1]):
+            x = np.float64(ours[i, m])
+            one += x * np.float64(theirs[a, m])
+            two += x * np.float64(theirs[b, m])
+            three += x * np.float64(theirs[c, m])
+            four += x * np.float64(theirs[d, m])
+        values[n], values[n + 1], values[n + 2], values[n + 3] = one, two, three, four
+        n += 4
+    for rest in range(n, len(ids)):
+        values[rest] = dot(ours, i, theirs, ids[rest])
+
+
+@compiled
+@no_type_check
 def settle(best, place, ours, theirs, sign):
     """Calculate what waits in a line's buffer, keep the best, raise the floor."""
-    line, ids, values = best.lines[place], best.ids[place], best.values[place]
-    settled, keep = best.settled[place], best.keep
-    for waits in range(settled, settled + best.waiting[place]):
-        which = ids[waits]
-        value = sign * dot(ours, line, theirs, which)
+    ids, values, settled, keep = best.ids[place], best.values[place], best.settled[place], best.keep
+    first, last = settled, settled + best.waiting[place]
+    _dots(ours, best.lines[place], theirs, ids[first:last], values[first:last])
+    for waits in range(first, last):
+        which, value = ids[waits], sign * values[waits]
         if settled == keep and value <= values[keep - 1]:
             continue
         j = min(settled, keep - 1)
@@ -153,6 +173,7 @@ def finish(best, ours, theirs, sign):
     for place in range(len(best.lines)):
         settle(best, np.int64(place), ours, theirs, sign)
         best.ids[place, best.settled[place] :] = -1
+        best.values[place, best.settled[place] :] = -np.inf
 
 
 @compiled
