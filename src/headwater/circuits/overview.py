@@ -71,8 +71,10 @@ class Overview:
         return {
             "head": str(self.head),
             "copying": self.copying.raw.score,
+            "copying_centred": self.copying.centred.score,
             "verdict": self.copying.verdict,
             "self_match": self.self_match.raw.score,
+            "self_match_centred": self.self_match.centred.score,
             "ov": self.ov.plain(),
             "qk": self.qk.plain(),
             "attending": self.attending.plain(),

@@ -82,7 +82,7 @@ def all_heads(told: Sequence[Overview], words: Words) -> list[Table]:
         partner = f"{link.writer}→{link.reader} {link.score:.2f}" if link else ""
         rows.append(
             (
-                str(one.head), f"{one.copying.raw.score:+.2f}", one.copying.verdict, *shares,
+                str(one.head), f"{one.copying.raw.score:+.2f}", f"{one.copying.centred.score:+.2f}", one.copying.verdict, *shares,
                 f"{one.self_match.raw.score:+.2f}", *sizes, _looks(one), *induction, partner,
             )
         )  # fmt: skip

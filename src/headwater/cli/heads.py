@@ -38,9 +38,10 @@ def heads(  # noqa: PLR0913  (each is one choice a person makes on the command l
 ) -> None:
     """Show what each head copies, matches, composes with, says and looks for, from the weights alone.
 
-    One row for each head: the copying score Σλ/Σ|λ| of its OV circuit from tokens to logits and what it amounts to beside random heads,
-    how many tokens are the first and among the first ten of their own rows, the same score of its QK circuit, norms and
-    effective ranks, where it looks by position, its strongest partner, and its largest entries.
+    One row for each head: the copying score Σλ/Σ|λ| of its OV circuit from tokens to logits, as it is and with each row's mean taken out,
+    and what that amounts to beside random heads; how many tokens are the first and among the first ten of their own
+    rows; the same score of its QK circuit; norms and effective ranks; where it looks by position; its strongest partner; and its largest
+    entries.
 
     Parameters
     ----------
