@@ -1,5 +1,6 @@
 """The same product from factors that both carry the root of each singular value, so that ``‖row‖ ‖column‖`` is a tight bound."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -44,9 +45,10 @@ def balanced(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inne
 
 def _moments(lines: Tensor) -> Tensor:
     """Second moments, up to a scale that keeps them within float64's range."""
-    largest = float(lines.abs().max()) if lines.numel() else 0.0
-    scaled = lines / largest if largest > 0 else lines
-    return scaled.T @ scaled
+    largest = float(torch.stack(lines.aminmax()).abs().max()) if lines.numel() else 0.0
+    if not 0 < largest < math.inf or 1e-100 < largest < 1e100:
+        return lines.T @ lines
+    return (lines / largest).T @ (lines / largest)
 
 
 def _stretch(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:

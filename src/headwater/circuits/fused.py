@@ -37,7 +37,7 @@ BLOCK = 256
 """Rows that go over the columns together."""
 SLACK = 2
 """Entries kept beyond those asked for: they set the ceiling."""
-WAITING = 48
+WAITING = 20
 """Entries that wait for being calculated, at least."""
 LEAST, MOST_INNER, MOST_KEPT = 2**25, 512, 128
 """Entries of a matrix, its inner dimension and what is kept of a line: where preparing, or too much passing, would cost more than is gained."""
@@ -131,7 +131,7 @@ def _best(lines: Int[np.ndarray, " line"], count: int, floors: Tensor | None = N
 
     keep = count + SLACK if count else 0
     size = len(lines) if count else 0
-    ids, values = np.full((size, 2 * keep + WAITING), -1, np.int32), np.full((size, 2 * keep + WAITING), -np.inf)
+    ids, values = np.full((size, keep + WAITING), -1, np.int32), np.full((size, keep + WAITING), -np.inf)
     start = np.full(size, -np.inf) if floors is None or not count else floors.numpy()
     return Best(lines, ids, values, np.zeros(size, np.int32), np.zeros(size, np.int32), start, keep)
 

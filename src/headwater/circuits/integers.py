@@ -18,8 +18,10 @@ from headwater.circuits.microkernel import BYTES, VECTORS
 INT8, INT16 = 0, 1
 WIDTHS = (16 * VECTORS, 8 * VECTORS)
 """Columns of a panel in either form."""
-ROW_SIZES, COLUMN_SIZES = (127.0, 32767.0), (64.0, 32767.0)
-ROW_NORMS, COLUMN_NORMS = (255.0, 46_000.0), (128.0, 46_000.0)
+TOGETHER = 4
+"""Neighbouring panels with the same unit, length and error, so that a row has the same limits in all of them."""
+ROW_SIZES, ROW_NORMS = (127.0, 32767.0), (255.0, 46_000.0)
+COLUMN_SIZES, COLUMN_NORMS = (64.0, 32767.0), (128.0, 46_000.0)
 compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
@@ -125,10 +127,14 @@ def _panel(lines, form, unit, numbers, start):
 @no_type_check
 def _fill_panels(columns, form, numbers, start, unit, error):
     width = start.shape[1]
-    for p in range(len(start)):
-        lines = columns[p * width : (p + 1) * width]
-        unit[p] = _unit(lines, 64.0 if form == INT8 else 32767.0, 128.0 if form == INT8 else 46_000.0)
-        error[p] = _panel(lines, form, unit[p], numbers[p], start[p])
+    size, norm = COLUMN_SIZES[form], COLUMN_NORMS[form]
+    for first in range(0, len(start), TOGETHER):
+        last = min(first + TOGETHER, len(start))
+        unit[first:last] = _unit(columns[first * width : last * width], size, norm)
+        most = 0.0
+        for p in range(first, last):
+            most = max(most, _panel(columns[p * width : (p + 1) * width], form, unit[p], numbers[p], start[p]))
+        error[first:last] = most
 
 
 def panels(columns: Float[Tensor, "column inner"], lengths: Float[Tensor, " column"], form: int) -> Panels:
@@ -144,7 +150,8 @@ def panels(columns: Float[Tensor, "column inner"], lengths: Float[Tensor, " colu
     start = torch.zeros(count, width, dtype=total).numpy()
     unit, error = np.zeros(count), np.zeros(count)
     _fill_panels(columns[order].numpy(), form, numbers, start, unit, error)
-    length = lengths[order][::width].contiguous().numpy()
+    # The first of several panels has the longest column.
+    length = lengths[order][:: width * TOGETHER].repeat_interleave(TOGETHER)[:count].numpy()
     return Panels(numbers.view(np.uint8), start.view(np.uint8), ids.view(count, width).numpy(), unit, length, error, form)
 
 

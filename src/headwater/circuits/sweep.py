@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit
 
-from headwater.circuits.integers import INT8, Panels
+from headwater.circuits.integers import INT8, TOGETHER, Panels, Rows
 from headwater.circuits.microkernel import (
     BOTTOM_COLUMNS_AT,
     BOTTOM_ROWS_AT,
@@ -80,7 +80,7 @@ class Scratch(NamedTuple):
     """Entries above the diagonal's, lane by lane."""
     out: Any
     passed: Any
-    """For each mask the entries that passed: a place among the lines, and the other axis' id."""
+    """For each mask the entries of a panel that passed: ``row · width + column``."""
     count: Any
 
 
@@ -100,7 +100,7 @@ def scratch(rows: int, panels: Panels) -> Scratch:
     width = panels.ids.shape[1]
     limits = (np.zeros(width * 4, np.uint8) for _ in range(2))
     counts, out = np.zeros((rows, BYTES), np.uint8), np.zeros(width * 4 + MASKS * BYTES, np.uint8)
-    passed, count = np.zeros((MASKS, QUEUE + width, 2), np.int32), np.zeros(MASKS, np.int64)
+    passed, count = np.zeros((MASKS, QUEUE + width), np.int32), np.zeros(MASKS, np.int64)
     return Scratch(np.zeros((rows, 4), np.int32), np.zeros(rows, np.bool_), *limits, counts, out, passed, count)
 
 
@@ -203,15 +203,37 @@ def _take_near(pairs, lines, own, above, factors):
 
 @compiled
 @no_type_check
-def _take_all(found, lines, factors, passed, count):
-    """Everything that has passed."""
+def _pairs(passed, lines, ids, mask):
+    """Places among the lines of a mask's axis, and ids of the other axis."""
+    pairs, count, by_column = np.empty((len(passed), 2), np.int32), 0, mask in (TOP_COLUMNS_AT, BOTTOM_COLUMNS_AT)
+    for i in range(len(passed)):
+        r, which = passed[i] // len(ids), ids[passed[i] % len(ids)]
+        if which >= 0:
+            pairs[count, 0], pairs[count, 1] = (which, lines[r]) if by_column else (r, which)
+            count += 1
+    return pairs[:count]
+
+
+@compiled
+@no_type_check
+def _take_all(found, lines, ids, factors, passed, count):
+    """Everything that has passed in a panel."""
     left, right = factors
-    _take(found.top_rows, passed[TOP_ROWS_AT, : count[TOP_ROWS_AT]], left, right, 1.0)
-    _take(found.bottom_rows, passed[BOTTOM_ROWS_AT, : count[BOTTOM_ROWS_AT]], left, right, -1.0)
-    _take(found.top_columns, passed[TOP_COLUMNS_AT, : count[TOP_COLUMNS_AT]], right, left, 1.0)
-    _take(found.bottom_columns, passed[BOTTOM_COLUMNS_AT, : count[BOTTOM_COLUMNS_AT]], right, left, -1.0)
-    _take_near(passed[NEAR_AT, : count[NEAR_AT]], lines, found.own, found.above, factors)
-    count[:] = 0
+    for mask in range(MASKS):
+        if not count[mask]:
+            continue
+        pairs = _pairs(passed[mask, : count[mask]], lines, ids, mask)
+        if mask == TOP_ROWS_AT:
+            _take(found.top_rows, pairs, left, right, 1.0)
+        elif mask == BOTTOM_ROWS_AT:
+            _take(found.bottom_rows, pairs, left, right, -1.0)
+        elif mask == TOP_COLUMNS_AT:
+            _take(found.top_columns, pairs, right, left, 1.0)
+        elif mask == BOTTOM_COLUMNS_AT:
+            _take(found.bottom_columns, pairs, right, left, -1.0)
+        else:
+            _take_near(pairs, lines, found.own, found.above, factors)
+        count[mask] = 0
 
 
 @compiled
@@ -252,14 +274,10 @@ def _column_limits(floors, rows, panel, ids, limits, sign):
 
 @compiled
 @no_type_check
-def _set_limits(found, rows, panel, ids, scratch):
-    """The limits of everything that is looked for."""
+def _set_row_limits(found, rows, panel, scratch):
+    """The limits of rows for everything that is looked for in them."""
     limits, passable = scratch.limits, scratch.open
     passable[:] = len(found.own) > 0
-    if found.top_columns.keep:
-        passable |= _column_limits(found.top_columns.floors, rows, panel, ids, scratch.above, np.int64(1))
-    if found.bottom_columns.keep:
-        passable |= _column_limits(found.bottom_columns.floors, rows, panel, ids, scratch.below, np.int64(-1))
     if found.top_rows.keep:
         _row_limits(found.top_rows.floors, rows, panel, limits[:, 0], passable, np.int64(1))
     if found.bottom_rows.keep:
@@ -271,45 +289,45 @@ def _set_limits(found, rows, panel, ids, scratch):
 
 @compiled
 @no_type_check
-def _note(scratch, asks, r, lines, ids):
-    """What passed in one row and panel; says whether there is room for more."""
-    masks, passed, count = scratch.out[len(ids) * 4 :].view(np.uint64), scratch.passed, scratch.count
-    room = True
-    for mask in range(MASKS):
-        if not asks & (1 << mask):
-            continue
-        of_columns = mask in (TOP_COLUMNS_AT, BOTTOM_COLUMNS_AT)
-        for word in range(3):
-            bits = masks[mask * 4 + word]
-            while bits:
-                which = ids[word * 64 + np.int64(lowest(bits))]
-                bits &= bits - np.uint64(1)
-                if which >= 0:
-                    passed[mask, count[mask], 0] = which if of_columns else r
-                    passed[mask, count[mask], 1] = lines[r] if of_columns else which
-                    count[mask] += 1
-        room &= count[mask] < QUEUE
-    return room
+def _set_column_limits(found, rows, panel, ids, scratch):
+    """The limits of columns; says whether any entry can pass."""
+    passable = False
+    if found.top_columns.keep:
+        passable |= _column_limits(found.top_columns.floors, rows, panel, ids, scratch.above, np.int64(1))
+    if found.bottom_columns.keep:
+        passable |= _column_limits(found.bottom_columns.floors, rows, panel, ids, scratch.below, np.int64(-1))
+    return passable
 
 
 @compiled
 @no_type_check
-def _multiply(words, panel, ids, lines, scratch, asks_and_first):
-    """Rows against one panel, from the first given; gives the row where to go on: before all were seen, where much has passed."""
-    asks, first = asks_and_first
+def _multiply(words, panel, width, scratch, asks, todo):
+    """The rows that are left to do against one panel, till all are seen or much has passed; gives the row where to go on."""
+    first, every = todo
     row, steps, counts = words.ctypes.data, words.shape[1], scratch.counts.ctypes.data
     above, below, out = scratch.above.ctypes.data, scratch.below.ctypes.data, scratch.out.ctypes.data
-    limits, passable = scratch.limits.ctypes.data, scratch.open
+    limits, passable, passed, count = scratch.limits.ctypes.data, scratch.open, scratch.passed, scratch.count
+    masks, room = scratch.out[width * 4 :].view(np.uint64), True
     for r in range(first, len(passable)):
-        if not passable[r]:
+        if not (passable[r] or every):
             continue
         ours, theirs, lanes = row + r * steps * 4, limits + r * 16, counts + r * BYTES
         if panel.form == INT8:
             hit = tile_int8(ours, panel.numbers, panel.start, theirs, above, below, lanes, out, steps, asks)
         else:
             hit = tile_int16(ours, panel.numbers, panel.start, theirs, above, below, lanes, out, steps, asks)
-        if hit and not _note(scratch, asks, r, lines, ids):
-            return r + 1
+        if hit:
+            for mask in range(MASKS):
+                if asks >> mask & 1:
+                    for word in range(3):
+                        bits = masks[mask * 4 + word]
+                        while bits:
+                            passed[mask, count[mask]] = r * width + word * 64 + np.int64(lowest(bits))
+                            count[mask] += 1
+                            bits &= bits - np.uint64(1)
+                    room &= count[mask] < QUEUE
+            if not room:
+                return r + 1
     return len(passable)
 
 
@@ -321,7 +339,9 @@ def sweep(rows, panels, found, factors, scratch, asks):
         numbers, start = panels.numbers[p].ctypes.data, panels.start[p].ctypes.data
         panel = Panel(1 / (rows.unit * panels.unit[p]), panels.length[p], panels.error[p], panels.form, numbers, start)
         ids, row = panels.ids[p], 0
-        _set_limits(found, rows, panel, ids, scratch)
+        if p % TOGETHER == 0:
+            _set_row_limits(found, rows, panel, scratch)
+        every = _set_column_limits(found, rows, panel, ids, scratch)
         while row < len(rows.ids):
-            row = _multiply(rows.words, panel, ids, rows.ids, scratch, (asks, np.int64(row)))
-            _take_all(found, rows.ids, factors, scratch.passed, scratch.count)
+            row = _multiply(rows.words, panel, len(ids), scratch, asks, (np.int64(row), every))
+            _take_all(found, rows.ids, ids, factors, scratch.passed, scratch.count)
