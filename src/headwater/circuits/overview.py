@@ -20,7 +20,7 @@ from headwater.circuits.norms import Scaling
 from headwater.circuits.scan import Progress, silent
 from headwater.circuits.spectrum import effective_rank
 from headwater.circuits.tables import Circuit, ov, qk
-from headwater.model.config import ModelConfig, RotaryPositions
+from headwater.model.config import ModelConfig, PostNorm, RotaryPositions
 from headwater.model.weights import Weights
 
 DISTINCT = 20
@@ -59,7 +59,7 @@ class Overview:
     qk: Strength
     attending: Attending
     induction: Induction | None
-    """None in the first layer, where nothing was written before."""
+    """None in the first layer, where nothing was written before, and in post-norm models, where it is not told from weights."""
     partners: tuple[Link, ...]
     says: Entries
     """The largest entries of its OV circuit, each row's mean taken out: sources and outputs."""
@@ -116,7 +116,9 @@ def overview(
     chosen = every_head(weights.config) if heads is None else heads
     pairs = composition(weights)
     of_position = {found.head: found for found in attending(weights)}
-    of_repeats = {found.head: found for found in induction(weights)} if weights.config.layers > 1 else {}
+    # In a post-norm model a token's own vector does not come to later layers as it was.
+    knows_repeats = weights.config.layers > 1 and not isinstance(weights.config.norm, PostNorm)
+    of_repeats = {found.head: found for found in induction(weights)} if knows_repeats else {}
     ov_found, qk_found = (
         ov_cores(weights, scales=choices.scales),
         qk_cores(weights, offset=choices.offset, scales=choices.scales),

@@ -61,6 +61,7 @@ def all_heads(told: Sequence[Overview], words: Words) -> list[Table]:
     columns = [
         "head",
         "copying#",
+        "centred#",
         "verdict",
         "own 1st#",
         "top 10#",
