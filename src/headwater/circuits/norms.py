@@ -133,8 +133,9 @@ class Passage:
 def passage(weights: Weights, writer: str, reader: str, scales: Scaling = "one") -> Passage:
     """What the skip route from a writer to a reader does to a contribution.
 
-    >>> from headwater.model.presets import named
-    >>> passage(Weights.draw(named("block"), seed=0), "L0.attention", "unembed").given
+    >>> from headwater.model.config import Attention
+    >>> config = ModelConfig(vocab=5, context=4, d_model=4, layers=1, attention=Attention(heads=1, d_head=2), norm=PreNorm())
+    >>> passage(Weights.draw(config, seed=0), "L0.attention", "unembed").given
     ('a scale of 1 at final',)
     """
     norm = weights.config.norm
