@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headwater.circuits.head import Head, key_head
 from headwater.circuits.norms import Passage, Scaling, norm_at, norms_between, passage
 from headwater.errors import InputError, did_you_mean
 from headwater.model.components import norm_scale
@@ -29,7 +30,7 @@ from headwater.model.config import PostNorm, PreNorm
 from headwater.model.forward import Block
 from headwater.model.positions import Placed, place
 from headwater.model.taps import NOBODY, Look
-from headwater.model.weights import BlockWeights, Weights
+from headwater.model.weights import Weights
 
 Kind: TypeAlias = Literal["tokens", "effective-tokens", "positions", "stream", "biases"]
 KINDS: tuple[Kind, ...] = ("tokens", "effective-tokens", "positions", "stream", "biases")
@@ -173,7 +174,7 @@ def _constants(reader: Reader) -> Iterator[tuple[str, str, Float[Tensor, " d_mod
     is_post = isinstance(reader.weights.config.norm, PostNorm)
     for layer, block in enumerate(reader.weights.blocks[: reader.depth]):
         # Patterns sum to one: a head hands on all of what is the same at every source.
-        yield from ((f"L{layer}{name}", f"L{layer}.attention", vector) for name, vector in _values(block, is_post=is_post))
+        yield from ((f"L{layer}{name}", f"L{layer}.attention", vector) for name, vector in _values(reader.weights, layer))
         written = [("attention", "b_O", block.attention.b_O), ("norm_1", "norm_1.bias", block.norm_1.bias if is_post else None)]
         if block.feed_forward is not None:
             written += [("feed_forward", "b_out", block.feed_forward.b_out)]
@@ -183,13 +184,13 @@ def _constants(reader: Reader) -> Iterator[tuple[str, str, Float[Tensor, " d_mod
                 yield f"L{layer}.{name}", f"L{layer}.{writer}", vector
 
 
-def _values(block: BlockWeights, *, is_post: bool) -> Iterator[tuple[str, Float[Tensor, " d_model"]]]:
+def _values(weights: Weights, layer: int) -> Iterator[tuple[str, Float[Tensor, " d_model"]]]:
     """``b_V W_O`` of every head and, where the norm stands before it, ``bias W_V W_O``."""
-    attention, bias = block.attention, block.norm_1.bias
-    group_size = len(attention.W_O) // len(attention.W_V)
+    block = weights.blocks[layer]
+    attention, bias, is_post = block.attention, block.norm_1.bias, isinstance(weights.config.norm, PostNorm)
     for head, W_O in enumerate(attention.W_O):
-        key_head = head // group_size
+        shared = key_head(weights.config, Head(layer, head))
         if attention.b_V is not None:
-            yield f"H{head}.b_V", attention.b_V[key_head] @ W_O
+            yield f"H{head}.b_V", attention.b_V[shared] @ W_O
         if bias is not None and not is_post:
-            yield f"H{head}.norm_1.bias", bias @ attention.W_V[key_head] @ W_O
+            yield f"H{head}.norm_1.bias", bias @ attention.W_V[shared] @ W_O

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwater.circuits.factored import Factored
-from headwater.circuits.head import Head, HeadName, every_head, find_head
+from headwater.circuits.head import Head, HeadName, every_head, find_head, key_head
 from headwater.circuits.paths import circuit
 from headwater.errors import InputError
 from headwater.model.config import LayerNorm, PostNorm, PreNorm
@@ -80,8 +80,8 @@ def adjustments(weights: Weights, heads: Iterable[HeadName] | None = None) -> Ad
 def _written(weights: Weights, head: Head) -> Float[Tensor, "few d_model"]:
     """Rows that span what a head can write to the stream: the few that ``W_V`` with ``b_V`` reduces to, times ``W_O``."""
     block = weights.blocks[head.layer].attention
-    key_head = head.head * len(block.W_V) // weights.config.heads
-    values = block.W_V[key_head] if block.b_V is None else torch.cat([block.W_V[key_head], block.b_V[key_head][None]])
+    shared = key_head(weights.config, head)
+    values = block.W_V[shared] if block.b_V is None else torch.cat([block.W_V[shared], block.b_V[shared][None]])
     few = cast(Tensor, torch.linalg.qr(values.double(), mode="r").R)
     return few @ block.W_O[head.head].double()
 

@@ -50,3 +50,9 @@ def find_head(name: HeadName, config: ModelConfig) -> Head:
 def every_head(config: ModelConfig) -> list[Head]:
     """All heads of a model, layer by layer."""
     return [Head(layer, head) for layer in range(config.layers) for head in range(config.heads)]
+
+
+def key_head(config: ModelConfig, head: Head) -> int:
+    """The number, in its layer, of the key and value that a head uses: heads of a group share them."""
+    assert config.attention is not None, "whoever has heads has attention"
+    return head.head // config.attention.group_size

@@ -35,7 +35,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwater.circuits.factored import Factored
-from headwater.circuits.head import Head, HeadName, every_head, find_head
+from headwater.circuits.head import Head, HeadName, every_head, find_head, key_head
 from headwater.errors import InputError, did_you_mean
 from headwater.model.config import ModelConfig, NoNorm
 from headwater.model.positions import place
@@ -333,7 +333,7 @@ def _chain(weights: Weights, path: Path) -> tuple[Float[Tensor, "row first"], li
             first = path.heads[0]
             bias = weights.blocks[first.layer].attention.b_V
             assert bias is not None, "a path from b_V was found only where there is one"
-            return one, [bias[_key_head(weights.config, first)][None], *steps[1:]]
+            return one, [bias[key_head(weights.config, first)][None], *steps[1:]]
         case "b_U":
             assert weights.b_U is not None, "a path from b_U was found only where there is one"
             return one, [weights.b_U[None]]
@@ -346,12 +346,7 @@ def _chain(weights: Weights, path: Path) -> tuple[Float[Tensor, "row first"], li
 def _reads_and_writes(weights: Weights, head: Head) -> tuple[Tensor, Tensor]:
     """``W_V`` and ``W_O`` of a head; heads of a group share the first."""
     block = weights.blocks[head.layer].attention
-    return block.W_V[_key_head(weights.config, head)], block.W_O[head.head]
-
-
-def _key_head(config: ModelConfig, head: Head) -> int:
-    assert config.attention is not None, "a model with heads has attention"
-    return head.head // config.attention.group_size
+    return block.W_V[key_head(weights.config, head)], block.W_O[head.head]
 
 
 def _refuse_norms(config: ModelConfig) -> None:

@@ -26,7 +26,7 @@ from torch.nn.functional import pad
 
 from headwater.circuits.bases import Basis, Kind, Reader, Side
 from headwater.circuits.factored import Factored
-from headwater.circuits.head import HeadName, find_head
+from headwater.circuits.head import HeadName, find_head, key_head
 from headwater.circuits.lines import Entries
 from headwater.circuits.norms import Scaling, passage
 from headwater.circuits.scan import Progress, Wants, silent
@@ -126,10 +126,10 @@ def ov(
     Circuit(L0H3 OV: stream 256 → stream 256, inner 32)
     """
     weights, head = _widened(weights), find_head(head, weights.config)
-    attention, key_head = weights.blocks[head.layer].attention, _key_head(weights.config, head.head)
+    attention, shared = weights.blocks[head.layer].attention, key_head(weights.config, head)
     place, W_O = f"L{head.layer}.attention", attention.W_O[head.head]
     rows = Reader(weights, place, scales).basis(source)
-    left, side = _read(rows, attention.W_V[key_head], None if attention.b_V is None else attention.b_V[key_head], "b_V")
+    left, side = _read(rows, attention.W_V[shared], None if attention.b_V is None else attention.b_V[shared], "b_V")
     given = rows.given
     match out:
         case "stream":
@@ -160,7 +160,7 @@ def qk(
     Circuit(L0H3 QK: tokens 4,096 → positions 256, inner 32)
     """
     weights, head = _widened(weights), find_head(head, weights.config)
-    layer, key_head = weights.config.attention, _key_head(weights.config, head.head)
+    layer, shared = weights.config.attention, key_head(weights.config, head)
     attention = weights.blocks[head.layer].attention
     assert layer is not None, "whoever has heads has attention"
     reader = Reader(weights, f"L{head.layer}.attention", scales, reads_marks=True)
@@ -168,9 +168,7 @@ def qk(
     queries, row_side = _read(
         rows, attention.W_Q[head.head], None if attention.b_Q is None else attention.b_Q[head.head], "b_Q"
     )
-    keys, column_side = _read(
-        columns, attention.W_K[key_head], None if attention.b_K is None else attention.b_K[key_head], "b_K"
-    )
+    keys, column_side = _read(columns, attention.W_K[shared], None if attention.b_K is None else attention.b_K[shared], "b_K")
     given = (*rows.given, *columns.given)
     if isinstance(weights.config.positions, RotaryPositions):
         offset = _checked_offset(weights.config, offset or 0)
@@ -200,12 +198,6 @@ def _some(lines: Tensor, reader: str) -> Tensor:
 
 def _named(side: Side, name: str) -> Side:
     return Side(side.kind, (*side.names, name))
-
-
-def _key_head(config: ModelConfig, head: int) -> int:
-    """The head whose key and value this one uses."""
-    assert config.attention is not None, "whoever has heads has attention"
-    return head // config.attention.group_size
 
 
 def _checked_offset(config: ModelConfig, offset: int) -> int:
