@@ -35,6 +35,12 @@ def singular_values(matrix: Float[Tensor, "*many row column"]) -> Float[Tensor, 
     return _linalg.svdvals(matrix.double())
 
 
+def symmetric(matrix: Float[Tensor, "size size"]) -> tuple[Float[Tensor, " size"], Float[Tensor, "size size"]]:
+    """``matrix = V diag(λ) Vᵀ`` of a symmetric matrix, the eigenvalues rising."""
+    values, vectors = _linalg.eigh(matrix.double())
+    return values, vectors
+
+
 def eigenvalues(matrix: Float[Tensor, "*many size size"]) -> Complex[Tensor, "*many size"]:
     """By falling modulus."""
     values: Tensor = _linalg.eigvals(matrix.double())

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headwater.circuits.algebra import frobenius, lengths, qr, svd
+from headwater.circuits.algebra import frobenius, lengths, qr, symmetric
 from headwater.circuits.exact import ROUNDING
 
 LEAST = 1e-4
@@ -53,22 +54,22 @@ def _moments(lines: Tensor) -> Tensor:
 
 def _stretch(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """``T`` and its inverse from the second moments of either side."""
-    half, inverse = _root(left)
-    other, _ = _root(right)
-    u, s, _ = svd(half @ other)
-    root = s.clamp(min=LEAST * float(s[0])).sqrt() if len(s) else s
+    roots, v = _roots(left)
+    half, inverse = (v * roots) @ v.T, (v / roots) @ v.T
+    # Both sides of this are half the left moments; between them the right ones: the squares of the product's singular values.
+    s, u = _roots(half @ right @ half)
     turn = _turn(len(s)).to(left.device)
-    return inverse @ (u * root) @ turn, turn.T @ (u / root).T @ half
+    return inverse @ (u * s.sqrt()) @ turn, turn.T @ (u / s.sqrt()).T @ half
 
 
-def _root(moments: Tensor) -> tuple[Tensor, Tensor]:
-    """The symmetric square root and its inverse."""
-    u, s, _ = svd(moments)
-    largest = float(s[0]) if len(s) else 0.0
-    roots = s.clamp(min=LEAST**2 * largest).sqrt() if largest > 0 else torch.ones_like(s)
-    return (u * roots) @ u.T, (u / roots) @ u.T
+def _roots(moments: Tensor) -> tuple[Tensor, Tensor]:
+    """The square roots of a symmetric matrix' eigenvalues, none below a share of the largest, and its eigenvectors."""
+    values, vectors = symmetric(moments)
+    largest = float(values[-1]) if len(values) else 0.0
+    return (values.clamp(min=LEAST**2 * largest).sqrt() if largest > 0 else torch.ones_like(values)), vectors
 
 
+@cache
 def _turn(inner: int) -> Tensor:
     """A rotation at random, always the same one."""
     drawn = torch.randn(inner, inner, dtype=torch.float64, generator=torch.Generator().manual_seed(inner))

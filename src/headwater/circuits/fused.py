@@ -6,14 +6,14 @@ are calculated in float64 at once (``headwater.circuits.sweep``). Bytes are four
 ``‖row‖ ‖column‖`` at most, 16-bit integers twice as fast and wrong by a ten-thousandth. Which is used is decided by a sample
 of lines: how many entries would pass.
 
-Where the floor of a line starts is a guess from the same sample. It is checked in the end: a line with too few entries above it is
-looked at once more, without a guess.
+Where the floor of a line starts is a guess from the same sample. It is checked in the end: the few lines with too few entries
+above it are looked at once more, whole and in float64.
 """
 
 import math
 import platform
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from queue import SimpleQueue
@@ -24,14 +24,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headwater.circuits import tiles
 from headwater.circuits.algebra import lengths
 from headwater.circuits.balance import balanced
+from headwater.circuits.exact import whole
 from headwater.circuits.guess import Sample, Side
 from headwater.circuits.scan import Kept, Progress, Scan, Wants, silent
 
 if TYPE_CHECKING:
     from headwater.circuits.integers import Panels
-    from headwater.circuits.sweep import Best, Factors, Found
+    from headwater.circuits.sweep import Best, Factors
 
 BLOCK = 256
 """Rows that go over the columns together."""
@@ -47,6 +49,8 @@ SPEEDS = (60.0, 30.0)
 """Products a cycle."""
 PASSING = 200.0
 """Cycles for an entry that passes."""
+PLAIN_SPEED, PLAIN_ENTRY = 14.0, 3.0
+"""Products a cycle and cycles an entry in plain torch."""
 
 
 @cache
@@ -83,10 +87,13 @@ def scan(
     ours = Side.of(turned.left, left, _longest(right), turned.share)
     theirs = Side.of(turned.right, right, _longest(left), turned.share)
     guess = _Guess.of(ours, theirs, wants)
-    packed = panels(theirs.lines, theirs.lengths, guess.form if form is None else form)
+    form = guess.form if form is None else form
+    if form is None:
+        return tiles.scan(left, right, wants, progress)
+    packed = panels(theirs.lines, theirs.lengths, form)
     run = _Run(Factors(left.numpy(), right.numpy()), ours, packed, wants, guess)
     run.over(ours.lengths.argsort(descending=True, stable=True), block, progress)
-    return run.scan(block)
+    return run.scan()
 
 
 def _longest(lines: Tensor) -> float:
@@ -99,7 +106,8 @@ class _Guess:
 
     rows: dict[int, Tensor]
     columns: dict[int, Tensor]
-    form: int
+    form: int | None
+    """None: so many entries are about equal that integers filter nothing."""
 
     @staticmethod
     def of(ours: Side, theirs: Side, wants: Wants) -> "_Guess":
@@ -122,7 +130,8 @@ class _Guess:
                 own = (ours.small[sample.places] * theirs.small[sample.places]).sum(dim=1)
                 for form, error in enumerate(ERRORS):
                     costs[form] += PASSING * sample.near(own, error * root)
-        return _Guess(*floors, costs.index(min(costs)))
+        plain = len(theirs.lines) * (ours.lines.shape[1] / PLAIN_SPEED + PLAIN_ENTRY)
+        return _Guess(*floors, costs.index(min(costs)) if min(costs) < plain else None)
 
 
 def _best(lines: Int[np.ndarray, " line"], count: int, floors: Tensor | None = None) -> "Best":
@@ -171,13 +180,14 @@ class _Lines:
         ceiling = torch.from_numpy(parts[0].floors)
         return _Lines(ids, best, torch.maximum(ceiling, best[:, -1]), count)
 
-    def failed(self) -> Int[Tensor, " line"]:
-        """Lines in which too few entries are above the floor that was guessed."""
-        last = self.values[:, self.count - 1]
-        return ((self.ids[:, -1] < 0) & (last <= self.ceiling) & (self.ceiling > -math.inf)).nonzero()[:, 0]
-
-    def kept(self) -> Kept:
-        """Candidates and ceilings."""
+    def again(self, ours: Tensor, theirs: Tensor) -> Kept:
+        """All, after a second, whole look at lines in which too few entries are above the floor that was guessed."""
+        unsure = self.values[:, self.count - 1] <= self.ceiling
+        few = ((self.ids[:, -1] < 0) & unsure & (self.ceiling > -math.inf)).nonzero()[:, 0]
+        if len(few):
+            keep = min(self.ids.shape[1], len(theirs))
+            self.ids[few, :keep], self.values[few, :keep] = whole(ours[few], theirs, keep)
+            self.ceiling[few] = self.values[few, keep - 1] if keep < len(theirs) else -math.inf
         return Kept(self.ids, self.ceiling, self.values)
 
 
@@ -243,43 +253,28 @@ class _Run:
             counts = scratch.counts.view(np.int16 if self.panels.form == integers.INT8 else np.int32)
             self.above[ids] = torch.from_numpy(found.above + counts.sum(axis=1))
 
-    def scan(self, block: int) -> Scan:
-        """The answers; lines for which the guess was too high are looked at once more."""
-        self._rows_again(block)
-        columns = {sign: self._columns(sign, block) for sign in self.guess.columns}
-        rows = {sign: lines.kept() for sign, lines in self.rows.items()}
-        near = Kept(torch.zeros(len(self.above), 0, dtype=torch.int64), torch.full((len(self.above),), -math.inf, dtype=torch.float64))
+    def scan(self) -> Scan:
+        """The answers."""
+        left, right = (torch.from_numpy(factor) for factor in self.factors)
+        rows = {sign: lines.again(sign * left, right) for sign, lines in self.rows.items()}
+        columns = {sign: self._columns(sign).again(sign * right, left) for sign in self.guess.columns}
+        nothing = Kept(torch.zeros(len(left), 0, dtype=torch.int64), torch.full((len(left),), -math.inf, dtype=torch.float64))
         return Scan(
             top_rows=rows.get(1),
             bottom_rows=rows.get(-1),
             top_columns=columns.get(1),
             bottom_columns=columns.get(-1),
             above=self.above if self.wants.own_ranks else None,
-            near=near if self.wants.own_ranks else None,
+            near=nothing if self.wants.own_ranks else None,
         )
 
-    def _rows_again(self, block: int) -> None:
-        again = torch.cat([torch.zeros(0, dtype=torch.int64), *(lines.failed() for lines in self.rows.values())]).unique()
-        if len(again):
-            wants = Wants(top_rows=self.wants.top_rows, bottom_rows=self.wants.bottom_rows)
-            run = _Run(self.factors, self.ours, self.panels, wants, _Guess({}, {}, self.guess.form))
-            run.rows = self.rows
-            run.over(again, block, silent)
-
-    def _columns(self, sign: int, block: int) -> Kept:
+    def _columns(self, sign: int) -> _Lines:
         from headwater.circuits.sweep import finish
 
-        parts = [one[sign] for one in self.columns]
-        left, right = self.factors.left, self.factors.right
+        parts, (left, right) = [one[sign] for one in self.columns], self.factors
         with ThreadPoolExecutor(len(parts)) as pool:
             list(pool.map(lambda best: finish(best, right, left, float(sign)), parts))
-        lines = _Lines.joined(parts, self.wants.top_columns if sign > 0 else self.wants.bottom_columns)
-        again = lines.failed()
-        if len(again):
-            found = scan(torch.from_numpy(sign * right)[again], torch.from_numpy(left), Wants(top_rows=lines.count), block=block).top_rows
-            assert found is not None
-            lines.ids[again], lines.ceiling[again], lines.values[again] = found.ids, found.ceiling, found.values
-        return lines.kept()
+        return _Lines.joined(parts, self.wants.top_columns if sign > 0 else self.wants.bottom_columns)
 
 
 def _bits(wants: Wants) -> int:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from numba import njit
 from torch import Tensor
 
-from headwater.circuits.microkernel import BYTES, VECTORS
+from headwater.circuits.microkernel import VECTORS
 
 INT8, INT16 = 0, 1
 WIDTHS = (16 * VECTORS, 8 * VECTORS)
@@ -60,9 +60,9 @@ class Rows(NamedTuple):
 @no_type_check
 def _whole(line, unit, numbers):
     """Round a line to whole units; gives what that took, as a norm."""
-    error = 0.0
+    error, per_unit = 0.0, 1 / unit
     for j in range(len(line)):
-        number = np.rint(line[j] / unit)
+        number = np.rint(line[j] * per_unit)
         numbers[j] = number
         error += (line[j] - number * unit) ** 2
     return math.sqrt(error) * (1 + 1e-9)
@@ -155,7 +155,13 @@ def panels(columns: Float[Tensor, "column inner"], lengths: Float[Tensor, " colu
     return Panels(numbers.view(np.uint8), start.view(np.uint8), ids.view(count, width).numpy(), unit, length, error, form)
 
 
-def rows(lines: Float[Tensor, "row inner"], ids: Int[Tensor, " row"], lengths: Float[Tensor, " row"], slack: Float[Tensor, " row"], form: int) -> Rows:
+def rows(
+    lines: Float[Tensor, "row inner"],
+    ids: Int[Tensor, " row"],
+    lengths: Float[Tensor, " row"],
+    slack: Float[Tensor, " row"],
+    form: int,
+) -> Rows:
     """A block of rows of a product."""
     turned = lines.numpy()
     unit = _unit(turned, ROW_SIZES[form], ROW_NORMS[form])

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit
 
-from headwater.circuits.integers import INT8, TOGETHER, Panels, Rows
+from headwater.circuits.integers import INT8, TOGETHER, Panels
 from headwater.circuits.microkernel import (
     BOTTOM_COLUMNS_AT,
     BOTTOM_ROWS_AT,
     BYTES,
     MASKS,
-    NEAR_AT,
     TOP_COLUMNS_AT,
     TOP_ROWS_AT,
     lowest,
