@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -43,6 +43,8 @@ WAITING = 20
 """Entries that wait for being calculated, at least."""
 LEAST, MOST_INNER, MOST_KEPT = 2**25, 512, 128
 """Entries of a matrix, its inner dimension and what is kept of a line: where preparing, or too much passing, would cost more than is gained."""
+MOST_COLUMNS = 2**19
+"""A sixteenth of them is counted in 16 bits."""
 ERRORS = (0.29 * (1 / 255 + 1 / 128), 0.29 * 2 / 46_000)
 """About how wrong integers of either form are, as a share of the norms, for each root of the inner dimension."""
 SPEEDS = (60.0, 30.0)
@@ -60,13 +62,15 @@ def available() -> bool:
         return False
     from llvmlite import binding
 
-    return bool(binding.get_host_cpu_features().get("avx2", False))
+    features: Any = binding.get_host_cpu_features()
+    return bool(features.get("avx2", False))
 
 
 def pays(rows: int, columns: int, inner: int, wants: Wants) -> bool:
     """Whether this kernel is the faster one: it answers all but log-sum-exps, and needs some work to do for what it prepares."""
     most = max(wants.top_rows, wants.bottom_rows, wants.top_columns, wants.bottom_columns)
-    return available() and wants.logsumexp is None and 0 < inner <= MOST_INNER and most <= MOST_KEPT and rows * columns >= LEAST
+    fits = 0 < inner <= MOST_INNER and most <= MOST_KEPT and columns < MOST_COLUMNS
+    return available() and wants.logsumexp is None and fits and rows * columns >= LEAST
 
 
 def scan(
@@ -98,6 +102,13 @@ def scan(
 
 def _longest(lines: Tensor) -> float:
     return float(lengths(lines).max())
+
+
+def _sweep() -> Any:
+    """What numba compiles has no types, and is not there without numba."""
+    from headwater.circuits import sweep
+
+    return sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +187,8 @@ class _Lines:
         values[ids < 0] = -math.inf
         best, order = values.topk(keep, dim=1)
         ids = ids.gather(1, order)
-        # Every thread's floors are the same; whatever is dropped here is below the last that is kept.
+        # The threads share their floors. One may write a lower number over another's higher one, but never lower than the last that
+        # either keeps.
         ceiling = torch.from_numpy(parts[0].floors)
         return _Lines(ids, best, torch.maximum(ceiling, best[:, -1]), count)
 
@@ -218,7 +230,7 @@ class _Run:
 
     def over(self, order: Int[Tensor, " row"], block: int, progress: Progress) -> None:
         """Rows in this order."""
-        blocks = order.split(block)
+        blocks = [order[start : start + block] for start in range(0, len(order), block)]
         pool = ThreadPoolExecutor(torch.get_num_threads())
         try:
             for number, _ in enumerate(pool.map(self._borrow, blocks), 1):
@@ -234,9 +246,9 @@ class _Run:
             self.free.put(columns)
 
     def _block(self, ids: Int[Tensor, " row"], columns: "dict[int, Best]") -> None:
-        from headwater.circuits import integers, sweep
+        from headwater.circuits import integers
 
-        ours, wants, floors = self.ours, self.wants, self.guess.rows
+        sweep, ours, wants, floors = _sweep(), self.ours, self.wants, self.guess.rows
         rows = integers.rows(ours.lines[ids], ids, ours.lengths[ids], ours.slack[ids], self.panels.form)
         best = {
             sign: _best(rows.ids, count, floors[sign][ids] if sign in floors else None)
@@ -269,11 +281,11 @@ class _Run:
         )
 
     def _columns(self, sign: int) -> _Lines:
-        from headwater.circuits.sweep import finish
-
         parts, (left, right) = [one[sign] for one in self.columns], self.factors
         with ThreadPoolExecutor(len(parts)) as pool:
-            list(pool.map(lambda best: finish(best, right, left, float(sign)), parts))
+            finished = [pool.submit(_sweep().finish, best, right, left, float(sign)) for best in parts]
+        for one in finished:
+            one.result()
         return _Lines.joined(parts, self.wants.top_columns if sign > 0 else self.wants.bottom_columns)
 
 

@@ -1,3 +1,5 @@
+# pyright: basic
+# What numba compiles cannot carry types.
 """Factors as integers, in the order in which the innermost loop reads them, with the error of every line.
 
 A line ``x`` becomes ``unit · whole`` with whole numbers, and ``‖x − unit · whole‖`` is kept. In ``int8`` a row's numbers are at most 127

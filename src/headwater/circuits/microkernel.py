@@ -1,3 +1,5 @@
+# pyright: basic
+# numba and llvmlite carry no types, and what numba compiles cannot.
 """One row of integers against a panel of columns, as vector instructions: the innermost loop of the fused kernel.
 
 A panel is twelve vectors of 256 bits wide. In ``int8`` a step multiplies two numbers of the row (bytes without sign) with two of each of
@@ -9,12 +11,15 @@ All products of a panel stay in registers. They are compared there with the row'
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, no_type_check
 
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import unpack_tuple
 from numba.extending import intrinsic
 
+Value: TypeAlias = Any
+"""A number or a vector in the instructions."""
 VECTORS = 12
 """Vectors of totals: with a column's numbers, the row's and the products, as many as there are registers."""
 BYTES = 32
@@ -60,33 +65,33 @@ class Tile(NamedTuple):
 class _Writer:
     """Writes the instructions of one tile."""
 
-    def __init__(self, builder: ir.IRBuilder, form: _Form, tile: Tile) -> None:
+    def __init__(self, builder: Any, form: _Form, tile: Tile) -> None:
         self.builder, self.form, self.tile = builder, form, tile
         self.zero = ir.Constant(form.totals, [0] * form.lanes)
 
-    def load(self, address: ir.Value, kind: ir.Type, index: int = 0) -> ir.Value:
+    def load(self, address: Value, kind: ir.Type, index: int = 0) -> Value:
         """Number ``index`` of an array, wherever it lies."""
         place = self.builder.gep(self.builder.inttoptr(address, kind.as_pointer()), [_I64(index)])
         return self.builder.load(place, align=1)
 
-    def store(self, value: ir.Value, address: ir.Value, index: int) -> None:
+    def store(self, value: Value, address: Value, index: int) -> None:
         """Write number ``index`` of an array."""
         place = self.builder.gep(self.builder.inttoptr(address, value.type.as_pointer()), [_I64(index)])
         self.builder.store(value, place, align=1)
 
-    def spread(self, value: ir.Value, kind: ir.VectorType) -> ir.Value:
+    def spread(self, value: Value, kind: ir.VectorType) -> Value:
         """The same number in every lane."""
         nothing = ir.Constant(kind, ir.Undefined)
         first = self.builder.insert_element(nothing, value, _I32(0))
         return self.builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_I32, kind.count), [0] * kind.count))
 
-    def limit(self, index: int) -> ir.Value:
+    def limit(self, index: int) -> Value:
         """One of the row's limits in every lane."""
         number = self.load(self.tile.limits, _I32, index)
         element = self.form.totals.element
         return self.spread(number if element is _I32 else self.builder.trunc(number, element), self.form.totals)
 
-    def products(self) -> list[ir.Value]:
+    def products(self) -> list[Value]:
         """The totals of the whole panel: the loop over steps."""
         builder, form, tile = self.builder, self.form, self.tile
         module = builder.module
@@ -114,7 +119,7 @@ class _Writer:
         builder.position_at_end(after)
         return added
 
-    def passed(self, found: ir.Value, comparison: Callable[[], list[ir.Value]], mask: int) -> ir.Value:
+    def passed(self, found: Value, comparison: Callable[[], list[Value]], mask: int) -> Value:
         """``found``, and what passes a comparison where that is asked for."""
         builder = self.builder
         before = builder.block
@@ -128,25 +133,25 @@ class _Writer:
         both.add_incoming(more, inside)
         return both
 
-    def asked(self, mask: int) -> ir.Value:
+    def asked(self, mask: int) -> Value:
         """Whether this is asked for."""
         return self.builder.icmp_unsigned("!=", self.builder.and_(self.tile.asks, _I64(1 << mask)), _I64(0))
 
-    def compare(self, sign: str, ours: ir.Value, theirs: ir.Value) -> ir.Value:
+    def compare(self, sign: str, ours: Value, theirs: Value) -> Value:
         """All bits set in the lanes where it holds."""
         return self.builder.sext(self.builder.icmp_signed(sign, ours, theirs), self.form.totals)
 
-    def bits(self, comparison: list[ir.Value], place: int) -> None:
+    def bits(self, comparison: list[Value], place: int) -> None:
         """Write one bit a lane."""
         address = self.builder.add(self.tile.out, _I64(VECTORS * self.form.lanes * 4 + place * BYTES))
         for vector, one in enumerate(comparison):
             lanes = self.builder.icmp_signed("<", one, self.zero)
             self.store(self.builder.bitcast(lanes, ir.IntType(self.form.lanes)), address, vector)
 
-    def whole(self) -> ir.Value:
+    def whole(self) -> Value:
         """Multiply, compare, write where something passes; 1 where it does."""
         builder, totals = self.builder, self.products()
-        comparisons: dict[int, Callable[[], list[ir.Value]]] = {
+        comparisons: dict[int, Callable[[], list[Value]]] = {
             TOP_ROWS_AT: lambda: self.against(">", totals, self.limit(0)),
             BOTTOM_ROWS_AT: lambda: self.against("<", totals, self.limit(1)),
             NEAR_AT: lambda: self.near(totals),
@@ -169,20 +174,20 @@ class _Writer:
                     self.bits(comparison(), mask)
         return builder.zext(something, _I64)
 
-    def against(self, sign: str, totals: list[ir.Value], limit: ir.Value) -> list[ir.Value]:
+    def against(self, sign: str, totals: list[Value], limit: Value) -> list[Value]:
         """Every total against one limit."""
         return [self.compare(sign, total, limit) for total in totals]
 
-    def against_columns(self, sign: str, totals: list[ir.Value], limits: ir.Value) -> list[ir.Value]:
+    def against_columns(self, sign: str, totals: list[Value], limits: Value) -> list[Value]:
         """Every total against its column's limit."""
         return [self.compare(sign, total, self.load(limits, self.form.totals, vector)) for vector, total in enumerate(totals)]
 
-    def near(self, totals: list[ir.Value]) -> list[ir.Value]:
+    def near(self, totals: list[Value]) -> list[Value]:
         """Above the lower of the diagonal's limits, not above the higher."""
         low, high = self.limit(2), self.limit(3)
         return [self.builder.xor(self.compare(">", total, low), self.compare(">", total, high)) for total in totals]
 
-    def count(self, totals: list[ir.Value]) -> None:
+    def count(self, totals: list[Value]) -> None:
         """Add those above the higher of the diagonal's limits to the row's counts, lane by lane."""
         counts, high = self.load(self.tile.counts, self.form.totals), self.limit(3)
         for total in totals:
@@ -190,35 +195,35 @@ class _Writer:
         self.store(counts, self.tile.counts, 0)
 
 
-def _tile(form: _Form) -> Any:
-    arguments = (types.int64,) * len(Tile._fields)
+def _tile(form: _Form, tile: Any) -> Any:
+    """What numba wants to know of a function that writes its own instructions: its types, and how to write it."""
 
-    def typed(context: Any, *_: Any) -> Any:
-        def write(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> ir.Value:
-            return _Writer(builder, form, Tile(*values)).whole()
+    def write(_context: Any, builder: Any, _signature: Any, values: Any) -> Value:
+        return _Writer(builder, form, Tile(*unpack_tuple(builder, values[0]))).whole()
 
-        return types.int64(*arguments), write
-
-    return typed
+    return types.int64(tile), write
 
 
 @intrinsic
-def tile_int8(context, row, panel, start, limits, above, below, counts, out, steps, asks):
+@no_type_check
+def tile_int8(context, tile):
     """A row against a panel in bytes; says whether anything passed."""
-    return _tile(_INT8)(context)
+    return _tile(_INT8, tile)
 
 
 @intrinsic
-def tile_int16(context, row, panel, start, limits, above, below, counts, out, steps, asks):
+@no_type_check
+def tile_int16(context, tile):
     """A row against a panel in 16-bit integers; says whether anything passed."""
-    return _tile(_INT16)(context)
+    return _tile(_INT16, tile)
 
 
 @intrinsic
+@no_type_check
 def lowest(context, word):
     """The place of the lowest bit that is set."""
 
-    def write(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> ir.Value:
+    def write(_context, builder, _signature, values):
         return builder.cttz(values[0], ir.IntType(1)(1))
 
     return types.uint64(types.uint64), write

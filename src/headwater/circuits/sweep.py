@@ -1,3 +1,5 @@
+# pyright: basic
+# What numba compiles cannot carry types.
 """A block of rows against all columns, compiled: integers filter, float64 decides.
 
 ``left @ rightᵀ`` is looked at through integers ``units · whole``. Every line (a row or a column) has a floor: a number that enough of its
@@ -20,6 +22,7 @@ from headwater.circuits.microkernel import (
     MASKS,
     TOP_COLUMNS_AT,
     TOP_ROWS_AT,
+    Tile,
     lowest,
     tile_int8,
     tile_int16,
@@ -97,10 +100,10 @@ class Panel(NamedTuple):
 def scratch(rows: int, panels: Panels) -> Scratch:
     """For a block of rows."""
     width = panels.ids.shape[1]
-    limits = (np.zeros(width * 4, np.uint8) for _ in range(2))
+    above, below = np.zeros(width * 4, np.uint8), np.zeros(width * 4, np.uint8)
     counts, out = np.zeros((rows, BYTES), np.uint8), np.zeros(width * 4 + MASKS * BYTES, np.uint8)
     passed, count = np.zeros((MASKS, QUEUE + width), np.int32), np.zeros(MASKS, np.int64)
-    return Scratch(np.zeros((rows, 4), np.int32), np.zeros(rows, np.bool_), *limits, counts, out, passed, count)
+    return Scratch(np.zeros((rows, 4), np.int32), np.zeros(rows, np.bool_), above, below, counts, out, passed, count)
 
 
 @compiled
@@ -311,11 +314,8 @@ def _multiply(words, panel, width, scratch, asks, todo):
         if not (passable[r] or every):
             continue
         ours, theirs, lanes = row + r * steps * 4, limits + r * 16, counts + r * BYTES
-        if panel.form == INT8:
-            hit = tile_int8(ours, panel.numbers, panel.start, theirs, above, below, lanes, out, steps, asks)
-        else:
-            hit = tile_int16(ours, panel.numbers, panel.start, theirs, above, below, lanes, out, steps, asks)
-        if hit:
+        tile = Tile(ours, panel.numbers, panel.start, theirs, above, below, lanes, out, steps, asks)
+        if tile_int8(tile) if panel.form == INT8 else tile_int16(tile):
             for mask in range(MASKS):
                 if asks >> mask & 1:
                     for word in range(3):
