@@ -73,7 +73,7 @@ def check(kept, entries, k):
     assert bool((torch.where(out, entries, -math.inf).amax(dim=1) <= kept.ceiling).all())
     assert torch.equal(kept.values[there], entries[lines[there], kept.ids[there]])
     # What cannot be told apart may be left to a second look, but nothing else.
-    best = entries.topk(min(k + 3, entries.shape[1]), dim=1).values
+    best = entries.topk(min(k + fused.SLACK, entries.shape[1]), dim=1).values
     clear = best[:, min(k, best.shape[1]) - 1] > best[:, -1]
     found = torch.where(there, kept.values, -math.inf).sort(dim=1, descending=True).values
     last = found[:, min(k, entries.shape[1]) - 1]

@@ -33,7 +33,7 @@ from headwater.circuits.scan import Kept, Progress, Scan, Wants, silent
 
 if TYPE_CHECKING:
     from headwater.circuits.integers import Panels
-    from headwater.circuits.sweep import Best, Factors
+    from headwater.circuits.sweep import Best, Factors, Found
 
 BLOCK = 256
 """Rows that go over the columns together."""
@@ -233,19 +233,21 @@ class _Run:
         blocks = [order[start : start + block] for start in range(0, len(order), block)]
         pool = ThreadPoolExecutor(torch.get_num_threads())
         try:
-            for number, _ in enumerate(pool.map(self._borrow, blocks), 1):
-                progress(number / len(blocks))
+            for number, found in enumerate(pool.map(self._borrow, blocks)):
+                # Torch lets only the thread that began in inference mode write to what was made there.
+                self._take(blocks[number], found)
+                progress((number + 1) / len(blocks))
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _borrow(self, ids: Int[Tensor, " row"]) -> None:
+    def _borrow(self, ids: Int[Tensor, " row"]) -> "Found":
         columns = self.free.get()
         try:
-            self._block(ids, columns)
+            return self._block(ids, columns)
         finally:
             self.free.put(columns)
 
-    def _block(self, ids: Int[Tensor, " row"], columns: "dict[int, Best]") -> None:
+    def _block(self, ids: Int[Tensor, " row"], columns: "dict[int, Best]") -> "Found":
         from headwater.circuits import integers
 
         sweep, ours, wants, floors = _sweep(), self.ours, self.wants, self.guess.rows
@@ -258,12 +260,18 @@ class _Run:
         found = sweep.Found(best[1], best[-1], columns[1], columns[-1], own, np.zeros(len(own), np.int64))
         scratch = sweep.scratch(len(ids), self.panels)
         sweep.sweep(rows, self.panels, found, self.factors, scratch, _bits(wants))
-        for sign, lines in self.rows.items():
+        for sign in self.rows:
             sweep.finish(best[sign], self.factors.left, self.factors.right, float(sign))
-            lines.take(ids, best[sign])
         if wants.own_ranks:
             counts = scratch.counts.view(np.int16 if self.panels.form == integers.INT8 else np.int32)
-            self.above[ids] = torch.from_numpy(found.above + counts.sum(axis=1))
+            found.above[:] += counts.sum(axis=1)
+        return found
+
+    def _take(self, ids: Int[Tensor, " row"], found: "Found") -> None:
+        for sign, lines in self.rows.items():
+            lines.take(ids, found.top_rows if sign > 0 else found.bottom_rows)
+        if self.wants.own_ranks:
+            self.above[ids] = torch.from_numpy(found.above)
 
     def scan(self) -> Scan:
         """The answers."""

@@ -73,6 +73,14 @@ def test_a_guess_that_is_too_high_is_looked_at_again():
 
 
 @needs_numba
+def test_it_runs_in_inference_mode():
+    wants = Wants(top_rows=3, top_columns=3, own_ranks=True)
+    with torch.inference_mode():
+        found = fused.scan(flat(300, 8, 6), flat(300, 8, 7), wants, block=64, form=1)
+    assert torch.equal(found.top_rows.ids, fused.scan(flat(300, 8, 6), flat(300, 8, 7), wants, form=1).top_rows.ids)
+
+
+@needs_numba
 def test_progress_ends_at_one():
     told: list[float] = []
     fused.scan(flat(300, 8, 6), flat(400, 8, 7), ROWS, told.append, block=64, form=0)
