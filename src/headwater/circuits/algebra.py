@@ -55,3 +55,20 @@ def lengths(lines: Float[Tensor, "line inner"]) -> Float[Tensor, " line"]:
 def frobenius(matrix: Float[Tensor, "row column"]) -> float:
     """The root of the sum of all squared entries."""
     return float(_linalg.matrix_norm(matrix.double()))
+
+
+def scaled(numbers: Tensor, power: int) -> Tensor:
+    """Numbers times a power of two, in two steps: the power itself may have no room."""
+    return numbers * 2.0 ** (power // 2) * 2.0 ** (power - power // 2) if power else numbers
+
+
+_LOOSE = {"highest": 0.0, "high": 2.0**-9, "medium": 2.0**-6}
+
+
+def product_error(inner: int, dtype: torch.dtype) -> float:
+    """How far torch's product of two lines may be from the true one, as a share of ``‖left‖ ‖right‖``, in whatever order it is added.
+
+    Where float32 products may be calculated in fewer digits (``torch.set_float32_matmul_precision``), that is allowed for.
+    """
+    loose = _LOOSE[torch.get_float32_matmul_precision()] if dtype == torch.float32 else 0.0
+    return (inner + 4) * torch.finfo(dtype).eps + loose

@@ -11,7 +11,8 @@ biases              constant on the way there: biases of norms, heads and feed-f
 ==================  ===============================================================================================
 
 At layer 0 tokens, positions and biases are all that there is: what a head reads is their sum. At later layers they are what the skip
-route brings; what earlier heads and feed-forward layers make of them comes on top.
+route brings; what earlier heads and feed-forward layers make of them comes on top. Effective tokens hold the biases of block 0's feed-forward
+layer already, which are also listed among the biases: do not add both.
 """
 
 from collections.abc import Iterator

@@ -15,6 +15,7 @@ from torch import Tensor
 from headwater.circuits.factored import Factored
 from headwater.circuits.head import Head, HeadName, every_head, find_head, key_head
 from headwater.circuits.paths import circuit
+from headwater.circuits.ports import as_read
 from headwater.errors import InputError
 from headwater.model.config import LayerNorm, PostNorm, PreNorm
 from headwater.model.weights import Weights
@@ -57,7 +58,7 @@ def adjustments(weights: Weights, heads: Iterable[HeadName] | None = None) -> Ad
     """The dimension of the span of ``v W_O W_U`` over all values ``v`` that the heads (all of the model's, or those named) can have.
 
     That is the rank of all the heads' ``W_V W_O W_U`` on top of each other, ``b_V W_O W_U`` among them, whatever the stream holds. ``b_O`` is the
-    same in every text and adjusts nothing. A pre-norm model's last norm multiplies each position by a number, which leaves a span as it
+    same in every text and adjusts nothing. ``W_V`` is taken as the head reads it, behind its norm's gain and centring. A pre-norm model's last norm multiplies each position by a number, which leaves a span as it
     is, and its gain and mean are part of ``W_U`` here. What later layers make of a head's write is not in it.
     """
     config = weights.config
@@ -81,7 +82,11 @@ def _written(weights: Weights, head: Head) -> Float[Tensor, "few d_model"]:
     """Rows that span what a head can write to the stream: the few that ``W_V`` with ``b_V`` reduces to, times ``W_O``."""
     block = weights.blocks[head.layer].attention
     shared = key_head(weights.config, head)
-    values = block.W_V[shared] if block.b_V is None else torch.cat([block.W_V[shared], block.b_V[shared][None]])
+    W_V, norm_bias = block.W_V[shared].double(), weights.blocks[head.layer].norm_1.bias
+    constant = torch.zeros_like(W_V[:1]) if block.b_V is None else block.b_V[shared][None].double()
+    if norm_bias is not None:
+        constant = constant + norm_bias.double() @ W_V
+    values = torch.cat([as_read(weights, f"L{head.layer}.attention", W_V), constant])
     few = cast(Tensor, torch.linalg.qr(values.double(), mode="r").R)
     return few @ block.W_O[head.head].double()
 

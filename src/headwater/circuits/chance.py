@@ -6,7 +6,7 @@ two sides fit together is left to chance. With ``M = U S Vᵀ`` of rank r the ei
 corner of a random rotation of n dimensions; for n ≫ r that is a Gaussian matrix (Ginibre's) divided by √n. So:
 
 - the trace has mean 0 and standard deviation ``‖M‖_F / √n``, exactly;
-- the eigenvalues fill a disc of radius ``‖M‖_F / √n`` round 0 as r grows (of a few singular values, one may well lie outside);
+- for n ≫ r the eigenvalues fill a disc of radius ``‖M‖_F / √n`` round 0 as r grows (of a few singular values, one may well lie outside);
 - the copying score ``Σλ / Σ|λ|`` has mean 0, and a spread that is found by drawing corners. For a flat spectrum and n ≫ r it is
   about ``3 / (2r)``.
 

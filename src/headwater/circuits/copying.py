@@ -9,16 +9,18 @@ score           ``Σλ / Σ|λ|`` of the centred table                          
 raw score       the same of the table as it is (the paper's)                      the same
 signs           share of eigenvalues with positive real part, centred             the same
 trace           ``Σλ`` of the centred table                                       more than 1.645 standard deviations from 0
-diagonal        share of tokens whose own entry is above its row's mean           further from ½ than chance is (95 %)
-mean rank       how many tokens stand before a token's own, on the average        further from the middle than chance is (95 %)
+diagonal        share of tokens whose own entry is above its row's mean           further from ½ than independent tokens (95 %)
+mean rank       how many tokens stand before a token's own, on the average        further from the middle than these (95 %)
 top 10          share of tokens that are among the first ten of their row         for most tokens (among the last ten for most)
 ==============  ================================================================  ==============================================
 
 The *verdict* is what score and trace both say, else neither: the score does not know sizes, and a single eigenvalue that is all but
 zero makes it ±1. Both are taken from the centred table because a softmax cannot see a row's mean, while eigenvalues can: a constant
 added to all logits of each row changes nothing that a model says and the raw score at will. Ranks within a row are the same either way.
-Where the stream is known as well (``headwater.circuits.chance``), a number must be beyond chance for both cuts: beyond
-the first alone means that embedding and unembedding share directions, which any head would show.
+Where the stream is known as well (``headwater.circuits.chance``), score, signs and trace must be beyond chance for both cuts: beyond
+the first alone means that embedding and unembedding share directions, which any head would show. Diagonal and mean rank are
+compared with independent tokens only: in tied models, and for scores, whose two sides are the same embedding, most random heads
+pass them. Of two or three dimensions score and signs are extreme by chance too; there they say what the trace says.
 """
 
 from collections import Counter
@@ -90,10 +92,14 @@ class Eigen:
     def votes(self) -> dict[str, Vote]:
         """By score, by signs and by trace."""
         chances = [self.tokens] + ([self.stream] if self.stream else [])
+        trace = _together([_sign(each.z(self.trace), SURE) for each in chances])
+        # Of two or three eigenvalues all may be positive by chance: then only the trace can tell.
+        decides = all(each.score.low > -1 and each.score.high < 1 for each in chances)
+        counts = all(each.positive.low > 0 and each.positive.high < 1 for each in chances)
         return {
-            "score": _together([_beyond(self.score, each.score) for each in chances]),
-            "signs": _together([_beyond(self.positive, each.positive) for each in chances]),
-            "trace": _together([_sign(each.z(self.trace), SURE) for each in chances]),
+            "score": _together([_beyond(self.score, each.score) for each in chances]) if decides else trace,
+            "signs": _together([_beyond(self.positive, each.positive) for each in chances]) if counts else trace,
+            "trace": trace,
         }
 
 

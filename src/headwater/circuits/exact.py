@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headwater.circuits.algebra import lengths
+from headwater.circuits.algebra import lengths, scaled
 from headwater.circuits.lines import Lines
 from headwater.circuits.scan import Kept
 
@@ -21,6 +21,11 @@ AT_ONCE = 2**20
 """Numbers of a candidate's products held at once."""
 TILE = 2**22
 """Entries of whole lines held at once."""
+SWAPPED = 4
+"""Errors by which two entries may lie apart in a product and still stand the other way round: each is one away from the truth there, and
+one here."""
+COMFORT = 100
+"""Powers of two within which no square, sum or bound of float64 numbers leaves their range."""
 
 
 def dots(
@@ -44,7 +49,21 @@ def dots(
 def error(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inner"]) -> Float[Tensor, " row"]:
     """How far a float64 product of a row may be from the true one, in whatever order it is added: ``γ ‖left‖ max ‖right‖``."""
     longest = float(lengths(right).max()) if len(right) else 0.0
-    return lengths(left) * (longest * (left.shape[1] + 4) * ROUNDING)
+    return lengths(left) * (longest * (left.shape[1] + 4) * ROUNDING) + (left.shape[1] + 4) * torch.finfo(torch.float64).tiny
+
+
+def comfortable(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inner"]) -> tuple[Tensor, Tensor, int]:
+    """Factors whose products have room in their format, and the power of two by which entries have become smaller.
+
+    Float32 factors whose products have none are widened to float64; there, powers of two are taken out, which changes no digit.
+    """
+    sizes = [math.frexp(float(factor.abs().max()))[1] if factor.numel() else 0 for factor in (left, right)]
+    if left.dtype == torch.float32 and -COMFORT < sum(sizes) < COMFORT:
+        return left, right, 0
+    left, right = left.double(), right.double()
+    if all(-COMFORT < size < COMFORT for size in sizes):
+        return left, right, 0
+    return scaled(left, -sizes[0]), scaled(right, -sizes[1]), sum(sizes)
 
 
 def settle(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inner"], kept: Kept, k: int) -> Lines:
@@ -88,7 +107,7 @@ def whole(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inner"]
     wide, step = right.double(), max(1, TILE // max(1, len(right)))
     for lines in torch.split(some, step):
         block = left[lines].double()
-        scores, slack = block @ wide.T, 2 * error(block, wide)[:, None]
+        scores, slack = block @ wide.T, SWAPPED * error(block, wide)[:, None]
         cut = scores.topk(k, dim=1).values[:, -1:] - slack
         rows, columns = (scores >= cut).nonzero().unbind(dim=1)
         found = dots(block, wide, rows, columns)
@@ -130,7 +149,7 @@ def _whole_ranks(left: Tensor, right: Tensor, lines: Tensor) -> Tensor:
     for places in torch.split(some, max(1, TILE // max(1, len(right)))):
         chosen = lines[places]
         block = left[chosen].double()
-        scores, slack = block @ wide.T, 2 * error(block, wide)[:, None]
+        scores, slack = block @ wide.T, SWAPPED * error(block, wide)[:, None]
         own = scores.gather(1, chosen[:, None])
         rows, columns = ((scores - own).abs() <= slack).nonzero().unbind(dim=1)
         ties = _before(left, right, chosen[rows], columns)

@@ -217,13 +217,19 @@ class Factored:
     def rank(self, tolerance: float | None = None) -> int:
         """How many singular values are above ``tolerance`` times the largest; by default above what the factors' rounding may make.
 
-        That is ``inner · ε · ‖left‖ · ‖right‖``, the factors' largest singular values, ε of their own format.
+        That is ``inner · ε · ‖left‖ · ‖right‖``, the factors' largest singular values, ε of their own format; each inner dimension with its
+        size shared out between both, since rounding is relative to each number.
         """
         s = self.singular_values()
-        if tolerance is None:
-            sizes = [float(algebra.singular_values(algebra.triangle(factor)).max()) for factor in (self.left, self.right.T)]
-            return int((s > self.inner * torch.finfo(self.dtype).eps * sizes[0] * sizes[1]).sum())
-        return int((s > tolerance * s[0]).sum()) if len(s) and s[0] > 0 else 0
+        if not len(s):
+            return 0
+        if tolerance is not None:
+            return int((s > tolerance * s[0]).sum()) if s[0] > 0 else 0
+        ours, theirs = algebra.lengths(self.left.T), algebra.lengths(self.right)
+        share = torch.where((ours > 0) & (theirs > 0), (theirs / ours).sqrt(), 1.0)
+        factors = (self.left.double() * share, self.right.T.double() / share)
+        sizes = [float(algebra.singular_values(algebra.triangle(factor)).max()) for factor in factors]
+        return int((s > self.inner * torch.finfo(self.dtype).eps * sizes[0] * sizes[1]).sum())
 
     def survey(self, wants: Wants, progress: Progress = silent) -> Survey:
         """Several of the answers below, from one pass."""

@@ -1,11 +1,15 @@
 """What is found in a large matrix: single entries, and a few entries of every line."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from headwater.circuits.algebra import scaled
+from headwater.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,10 @@ class Entries:
         chosen = torch.tensor(numbers, dtype=torch.long, device=self.rows.device)
         return replace(self, rows=self.rows[chosen], columns=self.columns[chosen], values=self.values[chosen])
 
+    def scaled(self, power: int) -> "Entries":
+        """All values times a power of two."""
+        return replace(self, values=_scaled(self.values, power))
+
     def negated(self) -> "Entries":
         """The same places, the values with the other sign."""
         return replace(self, values=-self.values)
@@ -68,9 +76,20 @@ class Lines:
         rows = torch.full_like(self.ids[line], line)
         return Entries(rows, self.ids[line], self.values[line], self.line_names, self.names)
 
+    def scaled(self, power: int) -> "Lines":
+        """All values times a power of two."""
+        return replace(self, values=_scaled(self.values, power), margin=math.ldexp(self.margin, power))
+
     def negated(self) -> "Lines":
         """The same places, the values with the other sign."""
         return replace(self, values=-self.values)
+
+
+def _scaled(values: Tensor, power: int) -> Tensor:
+    found = scaled(values, power)
+    if not bool(found.isfinite().all()):
+        raise InputError("factors whose products are infinite", "entries that float64 has room for", "look at the weights")
+    return found
 
 
 def _name(number: int, names: Sequence[str]) -> str:

@@ -57,7 +57,8 @@ class Overview:
     """Whether it looks for what it looks from."""
     ov: Strength
     qk: Strength
-    attending: Attending
+    attending: Attending | None
+    """None where the context is a single position."""
     induction: Induction | None
     """None in the first layer, where nothing was written before, and in post-norm models, where it is not told from weights."""
     partners: tuple[Link, ...]
@@ -77,7 +78,7 @@ class Overview:
             "self_match_centred": self.self_match.centred.score,
             "ov": self.ov.plain(),
             "qk": self.qk.plain(),
-            "attending": self.attending.plain(),
+            "attending": self.attending and self.attending.plain(),
             "induction": self.induction and self.induction.plain(),
             "partners": [link.plain() for link in self.partners],
             "says": [{"source": row, "out": column, "value": value} for row, column, value in self.says],
@@ -115,7 +116,7 @@ def overview(
     """Some heads, unless said otherwise all; and who composes with whom among all."""
     chosen = every_head(weights.config) if heads is None else heads
     pairs = composition(weights)
-    of_position = {found.head: found for found in attending(weights)}
+    of_position = {found.head: found for found in attending(weights)} if weights.config.context > 1 else {}
     # In a post-norm model a token's own vector does not come to later layers as it was.
     knows_repeats = weights.config.layers > 1 and not isinstance(weights.config.norm, PostNorm)
     of_repeats = {found.head: found for found in induction(weights)} if knows_repeats else {}
@@ -136,7 +137,7 @@ def overview(
                 self_match=judged(seeks, choices, qk_found[head], SELF_MATCH),
                 ov=Strength.of(ov_found[head]),
                 qk=Strength.of(qk_found[head]),
-                attending=of_position[head],
+                attending=of_position.get(head),
                 induction=of_repeats.get(head),
                 partners=pairs.strongest(str(head), choices.partners),
                 says=examples(says.centred_rows(), choices.examples),

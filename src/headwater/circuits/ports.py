@@ -115,7 +115,7 @@ def arriving(weights: Weights, writers: Ports, stage: int) -> Ports:
 
 def dimensions(weights: Weights) -> int:
     """Of the space in which writers and readers meet: d_model, or one less where LayerNorm takes a direction out of both."""
-    return weights.config.d_model - _is_centred(weights)
+    return max(1, weights.config.d_model - _is_centred(weights))
 
 
 def head_writers(weights: Weights) -> Ports:

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headwater.circuits.algebra import lengths
+from headwater.circuits.algebra import lengths, product_error
 from headwater.circuits.balance import balanced
-from headwater.circuits.exact import dots
+from headwater.circuits.exact import SWAPPED, TILE, comfortable, dots, error
 from headwater.circuits.lines import Entries
 from headwater.circuits.scan import Progress, silent
 from headwater.errors import InputError
@@ -33,14 +33,20 @@ def top(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inner"], 
         raise InputError("factors with infinite numbers or none (NaN)", "finite numbers", "look at the model's weights")
     k = min(k, len(left) * len(right))
     if not k:
-        return Entries(*(torch.zeros(0, dtype=kind, device=left.device) for kind in (torch.long, torch.long, torch.float64)))
+        return _nothing(left)
+    left, right, power = comfortable(left, right)
     stairs = _Stairs(left, right, k)
-    if not stairs.climb(progress):
-        rows, columns = _Groups.of(left), _Groups.of(right)
-        if rows.count * columns.count < len(left) * len(right):
-            return _expanded(left, right, rows, columns, k)
-        stairs.climb(progress, most=len(left) * len(right))
-    return _first(left, right, *stairs.candidates(), k)
+    if stairs.climb(progress):
+        return _first(left, right, *stairs.candidates(), k).scaled(power)
+    rows, columns = _Groups.of(left), _Groups.of(right)
+    if rows.count * columns.count < len(left) * len(right):
+        return _expanded(left, right, rows, columns, k).scaled(power)
+    return _row_by_row(left, right, k, progress).scaled(power)
+
+
+def _nothing(left: Tensor) -> Entries:
+    none = torch.zeros(0, dtype=torch.long, device=left.device)
+    return Entries(none, none, none.double())
 
 
 def _first(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor, k: int) -> Entries:
@@ -59,13 +65,12 @@ class _Stairs:
         self.k, turned = k, balanced(left, right)
         self.left, self.left_norms, self.left_ids, longest = _by_norm(turned.left)
         self.right, self.right_norms, self.right_ids, widest = _by_norm(turned.right)
-        self.error = turned.error / (longest * widest) + (left.shape[1] + 8) * torch.finfo(torch.float32).eps
+        self.error = turned.error / (longest * widest) + 2 * product_error(left.shape[1], torch.float32)
         self.found: list[tuple[Tensor, Tensor, Tensor]] = []
         self.floor = -math.inf
 
-    def climb(self, progress: Progress, most: int = FLOOD) -> bool:
-        """Look at every tile that may hold one of the best; false where more than ``most`` entries cannot be told apart."""
-        self.found.clear()
+    def climb(self, progress: Progress) -> bool:
+        """Look at every tile that may hold one of the best; false where more than ``FLOOD`` entries cannot be told apart."""
         corner = self.left[: 2 * ROWS] @ self.right[: 2 * ROWS].T
         if corner.numel() >= self.k:
             self.floor = float(corner.flatten().topk(self.k).values[-1])
@@ -77,7 +82,7 @@ class _Stairs:
             self._look(start, width)
             if sum(len(scores) for _, _, scores in self.found) > 4 * max(self.k, ROWS):
                 self._prune()
-            if self.found and len(self.found[0][2]) > most:
+            if self.found and len(self.found[0][2]) > FLOOD:
                 return False
             progress((start + ROWS) / len(self.left))
         self._prune()
@@ -122,7 +127,7 @@ class _Groups:
     @staticmethod
     def of(lines: Tensor) -> "_Groups":
         """The groups of equal lines."""
-        unique: Any = torch.unique
+        unique: Any = getattr(torch, "unique")  # noqa: B009  (its own types are unknown)
         group: Tensor = unique(lines, dim=0, return_inverse=True)[1]
         # Stable: the members of a group stand in the order of their ids.
         parts = torch.tensor_split(group.argsort(stable=True), group.bincount().cumsum(0)[:-1].cpu())
@@ -143,3 +148,18 @@ def _expanded(left: Tensor, right: Tensor, rows: _Groups, columns: _Groups, k: i
         some.append(torch.cartesian_prod(down, across))
     found = torch.cat(some)
     return _first(left, right, found[:, 0], found[:, 1], k)
+
+
+def _row_by_row(left: Tensor, right: Tensor, k: int, progress: Progress) -> Entries:
+    """The best of all entries in float64, some rows at a time: slow, and never more in memory than these rows."""
+    wide = right.double()
+    best = _nothing(left)
+    step = max(1, TILE // len(right))
+    for start in range(0, len(left), step):
+        block = left[start : start + step].double()
+        scores, slack = block @ wide.T, SWAPPED * error(block, wide)[:, None]
+        floor = best.values[-1] if len(best) == k else scores.flatten().topk(min(k, scores.numel())).values[-1] - slack.max()
+        rows, columns = (scores >= floor - slack).nonzero().unbind(dim=1)
+        best = _first(left, right, torch.cat([best.rows, start + rows]), torch.cat([best.columns, columns]), k)
+        progress(min(1.0, (start + step) / len(left)))
+    return best

@@ -6,12 +6,11 @@ it to pay, plain torch otherwise. The answers are the same.
 
 from dataclasses import dataclass, replace
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwater.circuits import fused, tiles
-from headwater.circuits.exact import settle, settle_ranks
+from headwater.circuits.exact import comfortable, settle, settle_ranks
 from headwater.circuits.lines import Lines
 from headwater.circuits.scan import Kernel, Progress, Scan, Wants, silent
 from headwater.errors import InputError
@@ -29,6 +28,11 @@ class Survey:
     logsumexp: Float[Tensor, " row"] | None = None
     """To the precision of the factors' format; everything else is exact."""
 
+    def scaled(self, power: int) -> "Survey":
+        """All entries times a power of two."""
+        lines = {name: getattr(self, name) for name in ("top_rows", "bottom_rows", "top_columns", "bottom_columns")}
+        return replace(self, **{name: each and each.scaled(power) for name, each in lines.items()})
+
 
 def survey(
     left: Float[Tensor, "row inner"],
@@ -40,8 +44,13 @@ def survey(
 ) -> Survey:
     """Everything that is asked, from one pass over all entries."""
     _check(left, right, wants)
-    seen = _comfortable(left, right)
-    found = (kernel or choose(*seen, wants))(*seen, wants, progress)
+    given, (left, right, power) = (left, right), comfortable(left, right)
+    if power:
+        # Sums of exponentials know sizes, everything else only what is larger than what.
+        entries = survey(left, right, replace(wants, logsumexp=None), progress, kernel=kernel).scaled(power)
+        sums = tiles.scan(given[0].double(), given[1].double(), Wants(logsumexp=wants.logsumexp)).logsumexp
+        return replace(entries, logsumexp=sums)
+    found = (kernel or choose(left, right, wants))(left, right, wants, progress)
     top_rows = found.top_rows and settle(left, right, found.top_rows, wants.top_rows)
     bottom_rows = found.bottom_rows and settle(-left, right, found.bottom_rows, wants.bottom_rows).negated()
     top_columns = found.top_columns and settle(right, left, found.top_columns, wants.top_columns)
@@ -86,12 +95,3 @@ def _check(left: Tensor, right: Tensor, wants: Wants) -> None:
     for name in ("top_rows", "bottom_rows", "top_columns", "bottom_columns"):
         if getattr(wants, name) < 0:
             raise InputError(f"{name} = {getattr(wants, name)}", "a number from 1 on", "ask for at least one entry")
-
-
-def _comfortable(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """The factors as a kernel sees them: in float64 where products would be too large or too small for float32."""
-    about = torch.finfo(torch.float32)
-    size = float(left.abs().max()) * float(right.abs().max()) * left.shape[1] if left.numel() and right.numel() else 0.0
-    if left.dtype == torch.float32 and (size > about.max / 16 or 0 < size < about.tiny * 2**40):
-        return left.double(), right.double()
-    return left, right

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headwater.circuits.algebra import lengths
+from headwater.circuits.algebra import lengths, product_error
 from headwater.circuits.scan import Kept, Progress, Scan, Wants, silent
 
 GROUP = 64
@@ -53,8 +53,7 @@ def _error(left: Tensor, right: Tensor) -> Float[Tensor, " row"]:
     """How far an entry of each row may be from the true one: rounding, and what is lost below the smallest number."""
     about = torch.finfo(left.dtype)
     longest = float(lengths(right).max()) if len(right) else 0.0
-    share = (left.shape[1] + 4) * about.eps
-    return lengths(left) * (longest * share) + (left.shape[1] + 4) * about.tiny
+    return lengths(left) * (longest * product_error(left.shape[1], left.dtype)) + (left.shape[1] + 4) * about.tiny
 
 
 class _Found:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headwater.circuits.copying import Eigen, Panel, tally
-from headwater.circuits.overview import Choices, Overview
+from headwater.circuits.overview import Choices, Overview, Strength
 from headwater.circuits.spectrum import Spectrum, Weighted, spectrum
 from headwater.circuits.tables import Circuit, ov, qk
 from headwater.train.studies.result import Table
@@ -97,6 +97,8 @@ def all_heads(told: Sequence[Overview], words: Words) -> list[Table]:
 def _looks(one: Overview) -> str:
     """Where a head looks by position, if that is more than half of its attention."""
     found = one.attending
+    if found is None:
+        return ""
     places = {"before": found.previous, "at itself": found.own, "first": found.first}
     place, share = max(places.items(), key=lambda item: item[1])
     return f"{place} {share:.0%}" if share > 0.5 else ""
@@ -133,28 +135,24 @@ def one(told: Overview, pairs: "Composition", asked: "Asked", words: Words) -> l
 
 
 def _facts(told: Overview) -> Table:
-    positions = told.attending
     rows = [
         ("head", str(told.head)),
-        (
-            "OV circuit",
-            f"norm {told.ov.norm:,.1f}, effective rank {told.ov.effective_rank:.1f} of {len(told.ov.singular_values)}",
-        ),
-        (
-            "QK circuit",
-            f"norm {told.qk.norm:,.1f}, effective rank {told.qk.effective_rank:.1f} of {len(told.qk.singular_values)}",
-        ),
-        (
-            "by position",
-            f"{positions.previous:.0%} before, {positions.own:.0%} at itself, {positions.first:.0%} at the first (even: {positions.even:.0%})",
-        ),
+        ("OV circuit", _size(told.ov)),
+        ("QK circuit", _size(told.qk)),
     ]
+    if at := told.attending:
+        shares = f"{at.previous:.0%} before, {at.own:.0%} at itself, {at.first:.0%} at the first (even: {at.even:.0%})"
+        rows.append(("by position", shares))
     if found := told.induction:
         says = f"score {found.score:+.2f}: fed by {found.fed_by}, match {found.match:+.2f}, attention {found.attention:.2f}, copying {found.copying:+.2f}"
         rows.append(("induction", says))
     rows.append(("eigenvalues of OV", "  ".join(_complex(value) for value in told.copying.raw.eigenvalues[:EIGENVALUES])))
     rows.append(("eigenvalues of QK", "  ".join(_complex(value) for value in told.self_match.raw.eigenvalues[:EIGENVALUES])))
     return Table(title="", columns=("", ""), rows=tuple(rows))
+
+
+def _size(strength: Strength) -> str:
+    return f"norm {strength.norm:,.1f}, effective rank {strength.effective_rank:.1f} of {len(strength.singular_values)}"
 
 
 def _complex(value: complex) -> str:
