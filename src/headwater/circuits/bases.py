@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwater.circuits.head import Head, key_head
-from headwater.circuits.norms import Passage, Scaling, norm_at, norms_between, passage
+from headwater.circuits.norms import Passage, Scales, Scaling, norm_at, norms_between, passage
 from headwater.errors import InputError, did_you_mean
 from headwater.model.components import norm_scale
 from headwater.model.config import PostNorm, PreNorm
@@ -73,6 +73,10 @@ class Reader:
     scales: Scaling = "one"
     reads_marks: bool = False
     """Whether it also reads positions that are added to queries' and keys' input alone."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.scales, Scales) and self.scales not in ("one", "exact"):
+            raise InputError(f"scales={self.scales!r:.40}", '"one", "exact" or measured Scales', "see headwater.circuits.norms")
 
     @property
     def depth(self) -> int:

@@ -93,6 +93,7 @@ class Composition:
 
     def of(self, mode: Mode) -> Float[Tensor, "writer head"]:
         """The scores of one mode: a row for each writer, a column for each head."""
+        _checked(mode)
         chosen = [number for number, reader in enumerate(self.readers) if reader.endswith(f".{mode}")]
         return self.scores[:, chosen]
 
@@ -174,6 +175,8 @@ def virtual(
     >>> virtual(Weights.draw(config, seed=0), ["L0H1", "L1H0"])
     Circuit(L0H1 → L1H0 OV: tokens 50 → tokens 50, inner 4)
     """
+    if out not in ("tokens", "stream"):
+        raise InputError(f"{out!r:.40} as what a virtual head writes to", "tokens or stream", "use one of these")
     path = [find_head(head, weights.config) for head in heads]
     if not path or any(one.layer >= other.layer for one, other in pairwise(path)):
         raise InputError(f"a virtual head of {[str(head) for head in path]}", "heads of rising layers", "put them in order")

@@ -11,7 +11,7 @@ signs           share of eigenvalues with positive real part, centred           
 trace           ``Σλ`` of the centred table                                       more than 1.645 standard deviations from 0
 diagonal        share of tokens whose own entry is above its row's mean           further from ½ than independent tokens (95 %)
 mean rank       how many tokens stand before a token's own, on the average        further from the middle than these (95 %)
-top 10          share of tokens that are among the first ten of their row         for most tokens (among the last ten for most)
+most in top 10  share of tokens that are among the first ten of their row         above one half (among the last ten: the opposite)
 ==============  ================================================================  ==============================================
 
 The *verdict* is what score and trace both say, else neither: the score does not know sizes, and a single eigenvalue that is all but
@@ -128,7 +128,7 @@ class Panel:
     diagonal: float
     """Share of tokens whose own entry is positive."""
     diagonal_centred: float
-    """Share of tokens whose own entry is above its row's mean."""
+    """Share of tokens whose own entry is above its row's mean; those at the mean count half."""
     ranks: Ranks | None
     """None where they were left out: they take a pass over all entries."""
     ranks_by_frequency: Ranks | None
@@ -148,9 +148,9 @@ class Panel:
         }
         if self.ranks:
             votes["mean rank"] = _sign(middle - self.ranks.mean, SURE * spread)
-            votes["top 10"] = _most(self.ranks)
+            votes["most in top 10"] = _most(self.ranks)
         if self.ranks_by_frequency:
-            votes["top 10 by frequency"] = _most(self.ranks_by_frequency)
+            votes["most in top 10, by frequency"] = _most(self.ranks_by_frequency)
         return {definition: self.words.of(vote) for definition, vote in votes.items()}
 
     @property
@@ -161,7 +161,7 @@ class Panel:
 
     @property
     def disagreements(self) -> tuple[str, ...]:
-        """The definitions that say something else than the verdict: ``"top 10 says neither"``."""
+        """The definitions that say something else than the verdict: ``"most in top 10 says neither"``."""
         return tuple(f"{definition} says {word}" for definition, word in self.votes.items() if word != self.verdict)
 
     def plain(self) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def copying(
         raw=_eigen(found.raw, draws),
         centred=_eigen(found.centred, draws),
         diagonal=float((diagonal > 0).double().mean()),
-        diagonal_centred=float((diagonal > circuit.row_means()).double().mean()),
+        diagonal_centred=_above(diagonal, circuit.row_means()),
         ranks=None if ranks is None else _ranks(ranks.cpu(), uniform),
         ranks_by_frequency=None
         if ranks is None or frequencies is None
@@ -250,6 +250,11 @@ def _ranks(own: Int[Tensor, " token"], shares: Float[Tensor, " token"]) -> Ranks
         return float((chosen * shares).sum())
 
     return Ranks(share(own < 1), share(own < 5), share(own < 10), share(own >= len(own) - 10), share(own))
+
+
+def _above(numbers: Float[Tensor, " token"], others: Float[Tensor, " token"]) -> float:
+    """The share of numbers above the others; equal ones count half."""
+    return float((numbers > others).double().mean() + (numbers == others).double().mean() / 2)
 
 
 def _sign(number: float, beyond: float) -> Vote:

@@ -28,6 +28,12 @@ class Heads:
     heads: tuple[Head, ...]
     family: Family
 
+    def only(self, wanted: Sequence[Head]) -> "Heads":
+        """Those of some heads."""
+        numbers = [number for number, head in enumerate(self.heads) if head in wanted]
+        family = replace(self.family, left=self.family.left[numbers], right=self.family.right[numbers])
+        return Heads(tuple(self.heads[number] for number in numbers), family)
+
 
 def ov_families(weights: Weights, *, scales: Scaling = "one") -> list[Heads]:
     """``W_E W_V W_O W_U`` of every head."""
@@ -55,19 +61,21 @@ def qk_families(weights: Weights, *, offset: int = 0, scales: Scaling = "one") -
     return _merged(layers)
 
 
-def ov_cores(weights: Weights, *, scales: Scaling = "one") -> dict[Head, Cores]:
-    """What the cores of all OV circuits say.
+def ov_cores(weights: Weights, heads: Sequence[Head] | None = None, *, scales: Scaling = "one") -> dict[Head, Cores]:
+    """What the cores of OV circuits say, unless told otherwise of all.
 
     >>> from headwater.model.presets import named
     >>> ov_cores(Weights.draw(named("one-layer"), seed=0))[Head(0, 3)].raw.eigenvalues.shape
     torch.Size([32])
     """
-    return _cores(ov_families(weights, scales=scales))
+    return _cores(ov_families(weights, scales=scales), heads)
 
 
-def qk_cores(weights: Weights, *, offset: int = 0, scales: Scaling = "one") -> dict[Head, Cores]:
-    """What the cores of all QK circuits say."""
-    return _cores(qk_families(weights, offset=offset, scales=scales))
+def qk_cores(
+    weights: Weights, heads: Sequence[Head] | None = None, *, offset: int = 0, scales: Scaling = "one"
+) -> dict[Head, Cores]:
+    """What the cores of QK circuits say, unless told otherwise of all."""
+    return _cores(qk_families(weights, offset=offset, scales=scales), heads)
 
 
 def joined_ov_cores(weights: Weights, heads: Sequence[HeadName], *, scales: Scaling = "one") -> Cores:
@@ -80,7 +88,9 @@ def joined_ov_cores(weights: Weights, heads: Sequence[HeadName], *, scales: Scal
     return cores(Factored.sum([ov(weights, head, scales=scales) for head in chosen]))
 
 
-def _cores(groups: list[Heads]) -> dict[Head, Cores]:
+def _cores(groups: list[Heads], heads: Sequence[Head] | None) -> dict[Head, Cores]:
+    if heads is not None:
+        groups = [some for some in (group.only(heads) for group in groups) if some.heads]
     return {head: found for group in groups for head, found in zip(group.heads, group.family.cores(), strict=True)}
 
 

@@ -7,7 +7,7 @@ size of the inner dimension; the largest entries need one pass over tiles that a
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Complex, Float, Int
@@ -86,6 +86,11 @@ class Factored:
         """Where the factors are."""
         return self.left.device
 
+    def _with(self, left: Tensor, right: Tensor, how: str) -> "Factored":
+        """Other factors for the same rows and columns; ``how`` they were changed, for those who have a name."""
+        del how
+        return Factored(left, right)
+
     @property
     def T(self) -> "Factored":  # noqa: N802
         """Rows and columns exchanged."""
@@ -93,36 +98,53 @@ class Factored:
 
     def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> "Factored":
         """The same factors cast or moved."""
-        return Factored(self.left.to(device=device, dtype=dtype), self.right.to(device=device, dtype=dtype))
+        return self._with(self.left.to(device=device, dtype=dtype), self.right.to(device=device, dtype=dtype), "")
 
-    def __matmul__(self, other: "Factored | Tensor") -> "Factored | Tensor":
+    def __matmul__(self, other: Any) -> "Factored | Tensor":
         """The product with another matrix stays factored; the product with a vector is a vector."""
         if isinstance(other, Tensor):
-            _same(self.shape[1], other.shape[0])
+            _fits(self.left, other, self.shape[1], other.shape[0] if other.ndim else 0)
             return self.left @ (self.right @ other) if other.ndim == 1 else Factored(self.left, self.right @ other)
-        _same(self.shape[1], other.shape[0])
+        if not isinstance(other, Factored):
+            return NotImplemented
+        _fits(self.left, other.left, self.shape[1], other.shape[0])
         core = self.right @ other.left
         if self.inner <= other.inner:
             return Factored(self.left, core @ other.right)
         return Factored(self.left @ core, other.right)
 
-    def __rmatmul__(self, other: Tensor) -> "Factored | Tensor":
-        _same(other.shape[-1], self.shape[0])
+    def __rmatmul__(self, other: Any) -> "Factored | Tensor":
+        if not isinstance(other, Tensor):
+            return NotImplemented
+        _fits(self.left, other, other.shape[-1] if other.ndim else 0, self.shape[0])
         return (other @ self.left) @ self.right if other.ndim == 1 else Factored(other @ self.left, self.right)
 
-    def __mul__(self, number: float | int) -> "Factored":
-        return Factored(self.left * number, self.right)
+    def __mul__(self, number: Any) -> "Factored":
+        if not isinstance(number, int | float):
+            return NotImplemented
+        return self._with(self.left * number, self.right, f" · {number:g}")
 
     __rmul__ = __mul__
 
+    def __truediv__(self, number: Any) -> "Factored":
+        return self * (1 / number) if isinstance(number, int | float) else NotImplemented
+
     def __neg__(self) -> "Factored":
-        return Factored(-self.left, self.right)
+        return self._with(-self.left, self.right, " · −1")
 
-    def __add__(self, other: "Factored") -> "Factored":
-        return Factored.sum([self, other])
+    def __add__(self, other: Any) -> "Factored":
+        return Factored.sum([self, other]) if isinstance(other, Factored) else NotImplemented
 
-    def __sub__(self, other: "Factored") -> "Factored":
-        return Factored.sum([self, -other])
+    def __radd__(self, other: Any) -> "Factored":
+        # Python's own sum() begins with 0.
+        return self if other == 0 else NotImplemented
+
+    def __sub__(self, other: Any) -> "Factored":
+        return Factored.sum([self, -other]) if isinstance(other, Factored) else NotImplemented
+
+    def __getitem__(self, place: tuple[int, int]) -> float:
+        """One entry, by its row and its column."""
+        return float(self.entries([place[0]], [place[1]]))
 
     @staticmethod
     def sum(terms: "Sequence[Factored]") -> "Factored":
@@ -148,8 +170,12 @@ class Factored:
 
     def entries(self, rows: Ids, columns: Ids) -> Float[Tensor, " chosen"]:
         """Single entries, each by its row and its column."""
-        left = self.left[_index(rows, self.shape[0], "row", self.device)]
-        return (left * self.right.T[_index(columns, self.shape[1], "column", self.device)]).sum(dim=1)
+        down, across = _index(rows, self.shape[0], "row", self.device), _index(columns, self.shape[1], "column", self.device)
+        if len(down) != len(across):
+            raise InputError(
+                f"{len(down)} rows and {len(across)} columns", "one column for each row", "name each entry by both"
+            )
+        return (self.left[down] * self.right.T[across]).sum(dim=1)
 
     def diagonal(self) -> Float[Tensor, " row"]:
         """The entries whose row and column have the same id."""
@@ -165,16 +191,21 @@ class Factored:
         self, *, rows: Float[Tensor, " row"] | None = None, columns: Float[Tensor, " column"] | None = None
     ) -> "Factored":
         """Each row and each column multiplied by its weight."""
+        for weights, size in ((rows, self.shape[0]), (columns, self.shape[1])):
+            if weights is not None and weights.shape != (size,):
+                raise InputError(
+                    f"weights {list(weights.shape)} for {size:,} lines", "one for each", "check which side they are of"
+                )
         left = self.left if rows is None else self.left * rows.to(self.left)[:, None]
-        return Factored(left, self.right if columns is None else self.right * columns.to(self.right))
+        return self._with(left, self.right if columns is None else self.right * columns.to(self.right), ", weighted")
 
     def centred_rows(self) -> "Factored":
         """Each row with its mean taken out: where columns are outputs, a softmax cannot see that mean."""
-        return Factored(self.left, _centred(self.right, dim=1))
+        return self._with(self.left, _centred(self.right, dim=1), ", rows centred")
 
     def centred_columns(self) -> "Factored":
         """Each column with its mean taken out."""
-        return Factored(_centred(self.left, dim=0), self.right)
+        return self._with(_centred(self.left, dim=0), self.right, ", columns centred")
 
     def row_means(self) -> Float[Tensor, " row"]:
         """The mean of each row, in float64."""
@@ -224,6 +255,10 @@ class Factored:
         if not len(s):
             return 0
         if tolerance is not None:
+            if not tolerance >= 0:
+                raise InputError(
+                    f"a tolerance of {tolerance}", "a number from 0 on", "leave it out for the factors' own rounding"
+                )
             return int((s > tolerance * s[0]).sum()) if s[0] > 0 else 0
         ours, theirs = algebra.lengths(self.left.T), algebra.lengths(self.right)
         share = torch.where((ours > 0) & (theirs > 0), (theirs / ours).sqrt(), 1.0)
@@ -251,7 +286,7 @@ class Factored:
     def logsumexp(self, weights: Float[Tensor, " column"] | None = None, progress: Progress = silent) -> Float[Tensor, " row"]:
         """``log Σ_column p(column) exp(entry)`` for every row; without weights every ``p`` is one."""
         weights = self.left.new_ones(self.shape[1]) if weights is None else weights
-        if weights.shape != self.shape[1:] or not bool((weights >= 0).all()):
+        if weights.shape != self.shape[1:] or not bool(((weights >= 0) & weights.isfinite()).all()):
             raise InputError(
                 f"weights {list(weights.shape)} for {self.shape[1]} columns", "one weight ≥ 0 for each", "give a distribution"
             )
@@ -270,25 +305,33 @@ class Factored:
             raise InputError(f"{what} of {self!r}", "as many rows as columns", "ask a circuit from tokens to tokens")
 
 
-def _same(ours: int, theirs: int) -> None:
-    if ours != theirs:
-        raise InputError(f"a product over {ours:,} columns and {theirs:,} rows", "as many as there are", "check the order")
+def _fits(ours: Tensor, theirs: Tensor, columns: int, rows: int) -> None:
+    if columns != rows or theirs.ndim not in (1, 2):
+        given = f"a product over {columns:,} columns and {rows:,} rows, of {list(theirs.shape)}"
+        raise InputError(given, "as many rows as columns, in a vector or a matrix", "check the order")
+    if ours.dtype != theirs.dtype:
+        given = f"a product of {str(ours.dtype)[6:]} and {str(theirs.dtype)[6:]}"
+        raise InputError(given, "one number format", "cast one of them with .to(…)")
 
 
 def _centred(matrix: Tensor, dim: int) -> Tensor:
     return matrix - matrix.double().mean(dim=dim, keepdim=True).to(matrix.dtype)
 
 
-def _index(ids: Ids, size: int, axis: str, device: torch.device) -> Tensor:
-    index = torch.as_tensor(ids, dtype=torch.long, device=device)
+def _index(ids: Any, size: int, axis: str, device: torch.device) -> Tensor:
+    index = torch.as_tensor(ids, device=device)
+    if index.ndim != 1 or (index.numel() and index.dtype not in (torch.int64, torch.int32)):
+        raise InputError(f"{ids!r:.60} as {axis}s", "a list of whole numbers", f"for one {axis}, write [3]")
+    index = index.long()
     if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < size:
-        raise InputError(f"{axis} {index.max() if index.max() >= size else index.min()}", f"{axis}s from 0 to {size - 1:,}", "check the id")  # fmt: skip
+        wrong = int(index.max() if index.max() >= size else index.min())
+        raise InputError(f"{axis} {wrong}", f"{axis}s from 0 to {size - 1:,}", "check the id")
     return index
 
 
 def _at_least_one(k: int) -> int:
-    if k < 1:
-        raise InputError(f"the first {k} entries of every row", "a number from 1 on", "ask for at least one")
+    if type(k) is not int or k < 1:
+        raise InputError(f"the first {k!r:.40} entries of every row", "a whole number from 1 on", "ask for at least one")
     return k
 
 

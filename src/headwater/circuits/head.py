@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from headwater.errors import InputError
 from headwater.model.config import ModelConfig
@@ -41,10 +41,19 @@ def find_head(name: HeadName, config: ModelConfig) -> Head:
         if match is None:
             raise InputError(f"{name!r:.40} as a head", "a layer and a head, such as L0H3", "write L, the layer, H, the head")
         name = (int(match[1]), int(match[2]))
-    found = name if isinstance(name, Head) else Head(*name)
+    found = name if isinstance(name, Head) else _of_numbers(name)
     if not (0 <= found.layer < config.layers and 0 <= found.head < config.heads):
         raise InputError(f"no head is called {found}", f"heads from L0H0 to {every_head(config)[-1]}", "choose one of these")
     return found
+
+
+def _of_numbers(name: Any) -> Head:
+    match name:
+        case (int() as layer, int() as head) if not isinstance(layer, bool) and not isinstance(head, bool):
+            return Head(layer, head)
+        case _:
+            pass
+    raise InputError(f"{name!r:.40} as a head", "a name such as L0H3, or a layer and a head", 'write "L0H3" or (0, 3)')
 
 
 def every_head(config: ModelConfig) -> list[Head]:

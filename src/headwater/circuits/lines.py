@@ -73,6 +73,8 @@ class Lines:
 
     def line(self, line: int) -> Entries:
         """The entries of one line."""
+        if type(line) is not int or not 0 <= line < len(self.ids):
+            raise InputError(f"line {line!r:.40}", f"a line from 0 to {len(self.ids) - 1:,}", "check the id")
         rows = torch.full_like(self.ids[line], line)
         return Entries(rows, self.ids[line], self.values[line], self.line_names, self.names)
 

@@ -1,5 +1,6 @@
 """All that is said about heads from their weights, gathered: one value for each head."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from headwater.circuits.copying import COPYING, SELF_MATCH, Known, Panel, Words,
 from headwater.circuits.cores import ov_cores, qk_cores
 from headwater.circuits.factored import Factored
 from headwater.circuits.families import Cores
-from headwater.circuits.head import Head, every_head
+from headwater.circuits.head import Head, HeadName, every_head, find_head
 from headwater.circuits.lines import Entries
 from headwater.circuits.norms import Scaling
 from headwater.circuits.scan import Progress, silent
@@ -23,8 +24,8 @@ from headwater.circuits.tables import Circuit, ov, qk
 from headwater.model.config import ModelConfig, PostNorm, RotaryPositions
 from headwater.model.weights import Weights
 
-DISTINCT = 20
-"""Among how many times as many entries examples that differ are looked for."""
+MOST = 10_000
+"""Among how many entries examples that differ are looked for."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,19 +112,23 @@ PLAIN = Choices()
 
 
 def overview(
-    weights: Weights, heads: Sequence[Head] | None = None, choices: Choices = PLAIN, progress: Progress = silent
+    weights: Weights, heads: Sequence[HeadName] | None = None, choices: Choices = PLAIN, progress: Progress = silent
 ) -> tuple[list[Overview], Composition]:
-    """Some heads, unless said otherwise all; and who composes with whom among all."""
-    chosen = every_head(weights.config) if heads is None else heads
+    """Some heads, unless said otherwise all; and who composes with whom among all.
+
+    What all heads share comes first: it is the first tenth of the progress, however long it takes.
+    """
+    chosen = every_head(weights.config) if heads is None else [find_head(head, weights.config) for head in heads]
     pairs = composition(weights)
+    progress(0.02)
     of_position = {found.head: found for found in attending(weights)} if weights.config.context > 1 else {}
     # In a post-norm model a token's own vector does not come to later layers as it was.
     knows_repeats = weights.config.layers > 1 and not isinstance(weights.config.norm, PostNorm)
     of_repeats = {found.head: found for found in induction(weights)} if knows_repeats else {}
-    ov_found, qk_found = (
-        ov_cores(weights, scales=choices.scales),
-        qk_cores(weights, offset=choices.offset, scales=choices.scales),
-    )
+    of_repeats = {head: found for head, found in of_repeats.items() if math.isfinite(found.score)}
+    progress(0.05)
+    ov_found = ov_cores(weights, chosen, scales=choices.scales)
+    qk_found = qk_cores(weights, chosen, offset=choices.offset, scales=choices.scales)
     told: list[Overview] = []
     for head in chosen:
         says, seeks = (
@@ -144,7 +149,7 @@ def overview(
                 seeks=examples(seeks, choices.examples),
             )
         )
-        progress(len(told) / len(chosen))
+        progress(0.1 + 0.9 * len(told) / len(chosen))
     return told, pairs
 
 
@@ -156,15 +161,24 @@ def judged(circuit: Circuit, choices: Choices = PLAIN, cores: Cores | None = Non
 
 def examples(circuit: Factored, count: int) -> Entries:
     """The largest entries, of each row and of each column only the first: a few tokens would fill the whole list otherwise."""
-    if not count:
-        return circuit.top(1).some([])
-    found = circuit.top(min(count * DISTINCT, circuit.shape[0] * circuit.shape[1]))
+    rows, columns = circuit.shape
+    wanted, looked = min(count, rows, columns), max(1, 8 * count)
+    while True:
+        found = circuit.top(min(looked, rows * columns))
+        chosen = _distinct(found)[:wanted]
+        if len(chosen) == wanted or looked >= min(MOST, rows * columns):
+            return found.some(chosen)
+        looked *= 8
+
+
+def _distinct(found: Entries) -> list[int]:
+    """The places of entries that share neither row nor column with one before them."""
     rows: set[int] = set()
     columns: set[int] = set()
     chosen: list[int] = []
     for number, (row, column, _) in enumerate(found):
-        if row not in rows and column not in columns and len(chosen) < count:
+        if row not in rows and column not in columns:
             chosen.append(number)
             rows.add(row)
             columns.add(column)
-    return found.some(chosen)
+    return chosen

@@ -14,6 +14,7 @@ from headwater.circuits.head import Head, HeadName, find_head
 from headwater.circuits.norms import Scaling
 from headwater.circuits.scan import Progress, silent
 from headwater.circuits.tables import ov, qk
+from headwater.errors import InputError
 from headwater.model.config import RotaryPositions
 from headwater.model.weights import Weights
 
@@ -50,6 +51,8 @@ def copying_joined(
     'L0H1 + L0H2'
     """
     chosen = [find_head(head, weights.config) for head in heads]
+    if not chosen:
+        raise InputError("no heads to join", "at least one", "name some, such as L0H1 and L0H2")
     circuits = [ov(weights, head, scales=scales) for head in chosen]
     known = Known(joined_ov_cores(weights, chosen, scales=scales))
     panel = copying(Factored.sum(circuits), " + ".join(map(str, chosen)), frequencies=frequencies, known=known, draws=draws)

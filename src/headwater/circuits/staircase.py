@@ -27,8 +27,8 @@ FLOOD = 2**21
 
 def top(left: Float[Tensor, "row inner"], right: Float[Tensor, "column inner"], k: int, progress: Progress = silent) -> Entries:
     """The ``k`` largest entries of ``left @ rightᵀ``; equal ones by row, then by column."""
-    if k < 1:
-        raise InputError(f"the top {k} entries", "a number from 1 on", "ask for at least one entry")
+    if type(k) is not int or k < 1:
+        raise InputError(f"the top {k!r:.40} entries", "a whole number from 1 on", "ask for at least one entry")
     if not (bool(left.isfinite().all()) and bool(right.isfinite().all())):
         raise InputError("factors with infinite numbers or none (NaN)", "finite numbers", "look at the model's weights")
     k = min(k, len(left) * len(right))

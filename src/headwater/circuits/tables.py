@@ -39,7 +39,7 @@ from headwater.model.weights import Weights
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Circuit(Factored):
-    """A factored matrix that knows what it is. What is calculated from it is a plain ``Factored``."""
+    """A factored matrix that knows what it is: its name, its sides, and what it is given. Sums and products are a plain ``Factored``."""
 
     name: str
     row_side: Side
@@ -53,6 +53,15 @@ class Circuit(Factored):
         )
         given = f"; given {', '.join(self.given)}" if self.given else ""
         return f"Circuit({self.name}: {rows} → {columns}, inner {self.inner:,}{given})"
+
+    def _with(self, left: Tensor, right: Tensor, how: str) -> "Circuit":
+        return replace(self, left=left, right=right, name=f"{self.name}{how}")
+
+    @property
+    def T(self) -> "Circuit":  # noqa: N802
+        """Rows and columns exchanged."""
+        sides = {"row_side": self.column_side, "column_side": self.row_side}
+        return replace(self, left=self.right.T, right=self.left.T, name=f"{self.name}, transposed", **sides)
 
     def top(self, k: int, progress: Progress = silent) -> Entries:
         """The ``k`` largest of all entries, exactly, with the names of rows and columns."""
@@ -171,7 +180,7 @@ def qk(
     keys, column_side = _read(columns, attention.W_K[shared], None if attention.b_K is None else attention.b_K[shared], "b_K")
     given = (*rows.given, *columns.given)
     if isinstance(weights.config.positions, RotaryPositions):
-        offset = _checked_offset(weights.config, offset or 0)
+        offset = _checked_offset(weights.config, 0 if offset is None else offset)
         # ⟨turn_p(q), turn_{p−offset}(k)⟩ = ⟨turn_offset(q), k⟩; where attention looks ahead, the key is turned instead.
         queries, keys = _turned(weights, queries, max(offset, 0)), _turned(weights, keys, max(-offset, 0))
         given = (*given, f"offset {offset}")
@@ -203,7 +212,7 @@ def _named(side: Side, name: str) -> Side:
 def _checked_offset(config: ModelConfig, offset: int) -> int:
     assert config.attention is not None, "whoever has heads has attention"
     least = 0 if config.attention.mask == "causal" else 1 - config.context
-    if not least <= offset < config.context:
+    if type(offset) is not int or not least <= offset < config.context:
         raise InputError(f"offset={offset}", f"an offset from {least} to {config.context - 1}", "choose one within the context")
     return offset
 

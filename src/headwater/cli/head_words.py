@@ -181,12 +181,12 @@ def panel(found: Panel, title: str) -> Table:
         rows += [
             ("own entry first", f"{ranks.top_1:.1%}", f"{1 / found.tokens:.2%}", ""),
             ("own entry among the first 5", f"{ranks.top_5:.1%}", f"{5 / found.tokens:.2%}", ""),
-            ("own entry among the first 10", f"{ranks.top_10:.1%}", f"{10 / found.tokens:.2%}", votes["top 10"]),
+            ("own entry among the first 10", f"{ranks.top_10:.1%}", f"{10 / found.tokens:.2%}", votes["most in top 10"]),
             ("mean rank of the own entry", f"{ranks.mean:,.1f}", f"{middle:,.1f}", votes["mean rank"]),
         ]
     if by := found.ranks_by_frequency:
         shares = f"{by.top_1:.1%} / {by.top_5:.1%} / {by.top_10:.1%}"
-        rows.append(("first / 5 / 10, by frequency", shares, "", votes["top 10 by frequency"]))
+        rows.append(("first / 5 / 10, by frequency", shares, "", votes["most in top 10, by frequency"]))
     return Table(title=title, columns=("", "measured#", "by chance#", "says"), rows=tuple(rows))
 
 

@@ -70,7 +70,8 @@ def test_a_planted_head_is_scored_as_computed_by_hand(sign):
     assert panel.centred.trace == pytest.approx(sign * (7 + 2 / 3))
     assert panel.centred.score == pytest.approx(sign)
     assert panel.diagonal == (D_HEAD / VOCAB if sign > 0 else 0)
-    assert panel.diagonal_centred == (D_HEAD / VOCAB if sign > 0 else 0)
+    # Rows of zeros stand at their own means, and count half.
+    assert panel.diagonal_centred == pytest.approx((D_HEAD if sign > 0 else 0) / VOCAB + (VOCAB - D_HEAD) / VOCAB / 2)
 
 
 def test_ranks_are_counted_as_by_hand():
@@ -85,9 +86,9 @@ def test_ranks_are_counted_as_by_hand():
     assert panel.ranks.mean == pytest.approx(sum(range(8, VOCAB)) / VOCAB)
     by_frequency = panel.ranks_by_frequency
     assert (by_frequency.top_1, by_frequency.top_10, by_frequency.mean) == (0.75, 0.75, pytest.approx(5))
-    assert panel.votes["top 10"] == "neither"
-    assert panel.votes["top 10 by frequency"] == "copying"
-    assert "top 10 says neither" in panel.disagreements
+    assert panel.votes["most in top 10"] == "neither"
+    assert panel.votes["most in top 10, by frequency"] == "copying"
+    assert "most in top 10 says neither" in panel.disagreements
 
 
 def test_a_score_that_one_tiny_eigenvalue_makes_is_no_verdict():
@@ -115,7 +116,7 @@ def test_two_heads_that_copy_half_of_the_tokens_each_copy_them_all_together():
     assert joined.name == "L0H0 + L0H1"
     assert joined.raw.trace == pytest.approx(16)
     assert joined.ranks.top_1 == pytest.approx(16 / VOCAB)
-    assert (joined.verdict, joined.votes["top 10"]) == ("copying", "copying")
+    assert (joined.verdict, joined.votes["most in top 10"]) == ("copying", "copying")
     cancelled = copying_joined(weights, ["L0H0", "L0H2"], draws=DRAWS)
     assert cancelled.raw.trace == pytest.approx(0, abs=1e-12)
     assert cancelled.raw.norm == pytest.approx(0, abs=1e-12)

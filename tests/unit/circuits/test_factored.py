@@ -145,3 +145,55 @@ def test_heads_have_names():
 def test_heads_that_are_not_there_are_refused(name):
     with pytest.raises(InputError):
         find_head(name, CONFIG)
+
+
+@pytest.mark.parametrize("name", [(0,), (0.0, 1.0), (True, False), ("a", "b"), [0, 1, 2]])
+def test_what_is_no_name_of_a_head_is_told_as_such(name):
+    told = _outside(f"from headwater.circuits.head import find_head; find_head({name!r}, {CONFIG_CODE})")
+    assert "InputError" in told
+    assert "as a head" in told
+
+
+CONFIG_CODE = "__import__('headwater').named('one-layer')"
+
+
+def _outside(code):
+    """What a process says in which nobody checks types before we do."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "a.rows(torch.ones(4, dtype=torch.bool))",
+        "a.rows([1.5])",
+        "a.rows(3)",
+        "a.entries([1, 2], [3])",
+        "a.top(2.5)",
+        "a.top_rows('3')",
+        "a.top_rows(2).line(-1)",
+        "a.top_rows(2).line(99)",
+        "a @ torch.ones(4, dtype=torch.float64)",
+        "a @ torch.ones(4, 4, 4)",
+        "a.weighted(rows=torch.ones(3))",
+        "a.rank(-1.0)",
+        "a.rank(float('nan'))",
+        "a.logsumexp(torch.full((4,), float('inf')))",
+    ],
+)
+def test_nonsense_is_told_and_never_answered(asked):
+    code = f"import torch; from headwater.circuits.factored import Factored; a = Factored(torch.eye(4), torch.eye(4)); {asked}"
+    assert "InputError" in _outside(code), asked
+
+
+@pytest.mark.parametrize("asked", ["a @ [1, 2]", "a + 1", "a / None", "[1] @ a"])
+def test_operators_leave_what_they_do_not_know_to_python(asked):
+    a = Factored(torch.eye(4), torch.eye(4))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        eval(asked, {"a": a})
+
+
+def test_entries_sums_and_quotients_as_python_writes_them():
+    a = Factored(gauss(4, 2), gauss(2, 4))
+    assert a[1, 3] == pytest.approx(float(a.dense()[1, 3]))
+    assert torch.allclose((sum([a, a]) / 2).dense(), a.dense())
