@@ -65,8 +65,8 @@ def factors(circuit: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _survey(circuit: str, **asked: int):
-    from headwater.circuits.scan import Wants
-    from headwater.circuits.survey import survey
+    from headwater.circuits.streamed.scan import Wants
+    from headwater.circuits.streamed.survey import survey
 
     left, right = factors(circuit)
 

@@ -5,10 +5,10 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headwater.circuits import tiles
 from headwater.circuits.factored import Factored
-from headwater.circuits.scan import Wants
-from headwater.circuits.survey import survey
+from headwater.circuits.streamed import tiles
+from headwater.circuits.streamed.scan import Wants
+from headwater.circuits.streamed.survey import survey
 from strategies import seeds
 
 sizes = st.integers(1, 12)

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.circuits import fused, tiles
-from headwater.circuits.scan import Wants
-from headwater.circuits.survey import survey
+from headwater.circuits.streamed import fused, tiles
+from headwater.circuits.streamed.scan import Wants
+from headwater.circuits.streamed.survey import survey
 
 pytestmark = pytest.mark.skipif(not fused.available(), reason="needs numba and a processor with AVX2")
 

@@ -1,7 +1,7 @@
 """A large matrix as a product of two thin ones, never multiplied out unless somebody asks for it.
 
 ``W_E W_V W_O W_U`` has vocab² entries and rank d_head. All of linear algebra on it needs only the thin factors and a core of the
-size of the inner dimension; the largest entries need one pass over tiles that are never kept (``headwater.circuits.survey``).
+size of the inner dimension; the largest entries need one pass over tiles that are never kept (``headwater.circuits.streamed.survey``).
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,11 @@ import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
-from headwater.circuits import algebra, staircase
-from headwater.circuits.lines import Entries, Lines
-from headwater.circuits.scan import Progress, Wants, silent
-from headwater.circuits.survey import Survey, survey
+from headwater.circuits import algebra
+from headwater.circuits.streamed import staircase
+from headwater.circuits.streamed.lines import Entries, Lines
+from headwater.circuits.streamed.scan import Progress, Wants, silent
+from headwater.circuits.streamed.survey import Survey, survey
 from headwater.errors import InputError
 
 Ids: TypeAlias = Int[Tensor, " chosen"] | Sequence[int]

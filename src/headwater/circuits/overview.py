@@ -16,10 +16,10 @@ from headwater.circuits.cores import ov_cores, qk_cores
 from headwater.circuits.factored import Factored
 from headwater.circuits.families import Cores
 from headwater.circuits.head import Head, HeadName, every_head, find_head
-from headwater.circuits.lines import Entries
 from headwater.circuits.norms import Scaling
-from headwater.circuits.scan import Progress, silent
 from headwater.circuits.spectrum import effective_rank
+from headwater.circuits.streamed.lines import Entries
+from headwater.circuits.streamed.scan import Progress, silent
 from headwater.circuits.tables import Circuit, ov, qk
 from headwater.model.config import ModelConfig, PostNorm, RotaryPositions
 from headwater.model.weights import Weights

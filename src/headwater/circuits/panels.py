@@ -12,7 +12,7 @@ from headwater.circuits.cores import joined_ov_cores, ov_cores, qk_cores
 from headwater.circuits.factored import Factored
 from headwater.circuits.head import Head, HeadName, find_head
 from headwater.circuits.norms import Scaling
-from headwater.circuits.scan import Progress, silent
+from headwater.circuits.streamed.scan import Progress, silent
 from headwater.circuits.tables import ov, qk
 from headwater.errors import InputError
 from headwater.model.config import RotaryPositions

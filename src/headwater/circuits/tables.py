@@ -27,10 +27,10 @@ from torch.nn.functional import pad
 from headwater.circuits.bases import Basis, Kind, Reader, Side
 from headwater.circuits.factored import Factored
 from headwater.circuits.head import HeadName, find_head, key_head
-from headwater.circuits.lines import Entries
 from headwater.circuits.norms import Scaling, passage
-from headwater.circuits.scan import Progress, Wants, silent
-from headwater.circuits.survey import Survey
+from headwater.circuits.streamed.lines import Entries
+from headwater.circuits.streamed.scan import Progress, Wants, silent
+from headwater.circuits.streamed.survey import Survey
 from headwater.errors import InputError
 from headwater.model.config import ModelConfig, RotaryPositions
 from headwater.model.positions import place

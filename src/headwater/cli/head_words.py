@@ -1,10 +1,12 @@
 """The tables of ``headwater heads``: what heads do, in words and numbers for people."""
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headwater.circuits.copying import Eigen, Panel, tally
+from headwater.circuits.chance import Range
+from headwater.circuits.copying import SURE, Eigen, Panel, tally
 from headwater.circuits.overview import Choices, Overview, Strength
 from headwater.circuits.spectrum import Spectrum, Weighted, spectrum
 from headwater.circuits.tables import Circuit, ov, qk
@@ -12,11 +14,15 @@ from headwater.train.studies.result import Table
 
 if TYPE_CHECKING:
     from headwater.circuits.composition import Composition
-    from headwater.circuits.lines import Entries
+    from headwater.circuits.streamed.lines import Entries
     from headwater.cli.heads import Asked
     from headwater.text.tokenizer import Tokenizer
 
 DIRECTIONS, TOKENS, LINKS, EIGENVALUES = 5, 5, 8, 8
+QUOTES = ("‘’", "“”", "«»")
+"""The first that are not in a word stand around it."""
+LEFTWARD = {"R", "AL", "AN"}
+"""What Unicode calls letters and digits of scripts that are read from right to left."""
 
 
 @dataclass(frozen=True)
@@ -26,72 +32,99 @@ class Words:
     tokenizer: "Tokenizer | None"
 
     def __call__(self, token: int) -> str:
-        """One token."""
-        return f"#{token}" if self.tokenizer is None else f"‘{self.tokenizer.display(token)}’"
+        """One token; by its number where it has no word: a vocabulary may be larger than its tokenizer's."""
+        word = self._shown(token)
+        if word is None:
+            return f"#{token}"
+        marks = next((pair for pair in QUOTES if not set(pair) & set(word)), QUOTES[0])
+        quoted = marks[0] + word + marks[1]
+        # Isolated, or a word that is read from the right would turn the arrows and numbers beside it.
+        return f"\u2068{quoted}\u2069" if any(unicodedata.bidirectional(letter) in LEFTWARD for letter in word) else quoted
 
     def pairs(self, entries: "Entries", arrow: str = "→") -> str:
         """Some entries in one line."""
-        return "  ".join(f"{self(row)}{arrow}{self(column)} {value:+.1f}" for row, column, value in entries)
+        return "  ".join(f"{self(row)}{arrow}{self(column)} {value:+z.1f}" for row, column, value in entries)
 
     def weighted(self, some: Weighted) -> str:
         """Some tokens with their signs."""
         return " ".join(("" if weight > 0 else "−") + self(token) for token, weight in zip(some.ids, some.weights, strict=True))
 
     def exact(self, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """For programs: each token's exact text, its id beside it."""
+        """For programs: each token's exact text, its id beside it; None where it has no text."""
         return [
             {name: self._text(value) if name != "value" else value for name, value in row.items()}
             | {f"{name}_id": value for name, value in row.items() if name != "value"}
             for row in rows
         ]
 
+    def directions(self, found: Spectrum) -> dict[str, Any]:
+        """For programs: a spectrum whose directions have tokens' exact texts."""
+
+        def side(some: Weighted) -> list[dict[str, Any]]:
+            return self.exact({"token": id_, "value": weight} for id_, weight in zip(some.ids, some.weights, strict=True))
+
+        directions = [
+            {"strength": one.strength, "reads": side(one.reads), "writes": side(one.writes)} for one in found.directions
+        ]
+        return {**found.plain(), "directions": directions}
+
+    def _shown(self, token: int) -> str | None:
+        there = self.tokenizer is not None and token < self.tokenizer.size
+        return self.tokenizer.display(token) if self.tokenizer and there else None
+
     def _text(self, token: int) -> str | None:
-        if self.tokenizer is None:
+        shown = self._shown(token)
+        if self.tokenizer is None or shown is None:
             return None
-        data = self.tokenizer.token_bytes(token)
         try:
-            return data.decode()
+            return self.tokenizer.token_bytes(token).decode()
         except UnicodeDecodeError:
-            return self.tokenizer.display(token)
+            return shown
 
 
-def all_heads(told: Sequence[Overview], words: Words) -> list[Table]:
-    """One row for each head."""
-    repeats = any(one.induction for one in told)
-    columns = [
-        "head",
-        "copying#",
-        "centred#",
-        "verdict",
-        "own 1st#",
-        "top 10#",
-        "self-match#",
-        "norm OV#",
-        "QK#",
-        "rank OV#",
-        "QK#",
-        "looks",
-    ]
-    columns += ["induction#"] * repeats + ["composes with"]
-    rows: list[tuple[str, ...]] = []
+def all_heads(told: Sequence[Overview], pairs: "Composition", words: Words) -> list[Table]:
+    """One row for each head: what it copies, how large it is and with whom it works, its largest entries."""
+    copies: list[tuple[str, ...]] = []
+    sizes: list[tuple[str, ...]] = []
     for one in told:
-        ranks = one.copying.ranks
+        ranks, panel, match = one.copying.ranks, one.copying, one.self_match
         shares = (f"{ranks.top_1:.1%}", f"{ranks.top_10:.1%}") if ranks else ("", "")
-        sizes = (f"{one.ov.norm:,.0f}", f"{one.qk.norm:,.0f}", f"{one.ov.effective_rank:.1f}", f"{one.qk.effective_rank:.1f}")
-        induction = [f"{one.induction.score:+.2f}" if one.induction else ""] * repeats
-        link = one.partners[0] if one.partners else None
-        partner = f"{link.writer}→{link.reader} {link.score:.2f}" if link else ""
-        rows.append(
-            (
-                str(one.head), f"{one.copying.raw.score:+.2f}", f"{one.copying.centred.score:+.2f}", one.copying.verdict, *shares,
-                f"{one.self_match.raw.score:+.2f}", *sizes, _looks(one), *induction, partner,
-            )
-        )  # fmt: skip
-    entries = tuple((str(one.head), words.pairs(one.says), words.pairs(one.seeks, "←")) for one in told)
-    largest = Table(
-        title="\nlargest entries", columns=("head", "says (source→out)", "looks for (destination←source)"), rows=entries
-    )
-    return [Table(title="", columns=tuple(columns), rows=tuple(rows)), largest, *_tallies(told)]
+        scores = (f"{panel.raw.score:+z.2f}", f"{panel.centred.score:+z.2f}")
+        copies.append((str(one.head), *scores, panel.verdict, *shares, f"{match.raw.score:+z.2f}"))
+        norms, spread = f"{one.ov.norm:,.0f}/{one.qk.norm:,.0f}", f"{one.ov.effective_rank:.1f}/{one.qk.effective_rank:.1f}"
+        induction = f"{one.induction.score:+z.2f}" if one.induction else ""
+        sizes.append((str(one.head), norms, spread, _looks(one), induction, _partner(one)))
+    columns = ("head", "copying#", "centred#", "verdict", "own 1st#", "top 10#", "self-match#")
+    about = ("head", "norm OV/QK#", "rank OV/QK#", "looks", "induction#", "composes with")
+    title = f"\nnorms, effective ranks, position, partners (composition by chance: {pairs.chance:.3f})"
+    return [_filled("", columns, copies), _filled(title, about, sizes), *_largest(told, words), *_tallies(told)]
+
+
+def _filled(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table without the columns that nothing stands in."""
+    there = [number for number in range(len(columns)) if any(row[number] for row in rows)]
+    chosen = tuple(tuple(row[number] for number in there) for row in rows)
+    return Table(title=title, columns=tuple(columns[number] for number in there), rows=chosen)
+
+
+def _largest(told: Sequence[Overview], words: Words) -> list[Table]:
+    """What each head says and looks for most; nothing where no examples were wanted."""
+    says = [(str(one.head), words.pairs(one.says)) for one in told if len(one.says)]
+    seeks = [(str(one.head), words.pairs(one.seeks, "←")) for one in told if len(one.seeks)]
+    tables = [
+        Table(title=title, columns=("head", header), rows=tuple(rows))
+        for title, header, rows in (
+            ("\nlargest entries", "says (source→out, row means taken out, each token once)", says),
+            ("\nlargest scores", "looks for (destination←source, each token once)", seeks),
+        )
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _partner(one: Overview) -> str:
+    """Whom a head reads, or who reads it, more than any other: where that is more than chance."""
+    link = one.partners[0] if one.partners else None
+    return f"{link.writer}→{link.reader} {link.score:.3f}" if link and link.excess > 0 else ""
 
 
 def _looks(one: Overview) -> str:
@@ -99,19 +132,23 @@ def _looks(one: Overview) -> str:
     found = one.attending
     if found is None:
         return ""
-    places = {"before": found.previous, "at itself": found.own, "first": found.first}
+    places = {"before": found.previous, "itself": found.own, "first": found.first}
     place, share = max(places.items(), key=lambda item: item[1])
     return f"{place} {share:.0%}" if share > 0.5 else ""
 
 
 def _tallies(told: Sequence[Overview]) -> list[Table]:
-    """How many heads copy, by each definition."""
+    """How many heads copy, by each definition, and how many would by chance."""
     if len(told) < 2:
         return []
+    # Those that are held against the quantiles at 5 % and 95 %; the verdict takes two of them to agree.
+    about = f"{0.05 * len(told):.1f}"
+    chance = {"verdict": f"≤ {about}", **{name: f"≈ {about}" for name in ("score", "raw score", "signs", "trace")}}
     rows: list[tuple[str, ...]] = []
     for definition, counts in tally([one.copying for one in told]).items():
-        rows.append((definition, *(str(counts.get(word, 0)) for word in ("copying", "neither", "anti-copying"))))
-    columns = ("by", "copying#", "neither#", "anti-copying#")
+        found = (str(counts.get(word, 0)) for word in ("copying", "neither", "anti-copying"))
+        rows.append((definition, *found, chance.get(definition, "")))
+    columns = ("by", "copying#", "neither#", "anti-copying#", "chance, each way#")
     return [Table(title=f"\nhow many of {len(told)} heads copy", columns=columns, rows=tuple(rows))]
 
 
@@ -120,6 +157,10 @@ def one(told: Overview, pairs: "Composition", asked: "Asked", words: Words) -> l
     weights, choices = asked.model.weights, asked.choices
     says = ov(weights, told.head, scales=choices.scales)
     seeks = qk(weights, told.head, offset=choices.rotary_offset(weights.config), scales=choices.scales)
+    examples = [
+        _entries(told.says, words, "\nOV: the largest entries, each row's mean taken out", ("source", "out", "logit#")),
+        _entries(told.seeks, words, "\nQK: the largest scores", ("destination", "source", "score#")),
+    ]
     return [
         _facts(told),
         panel(told.copying, f"\nOV: does {told.head} say what it looks at?"),
@@ -128,8 +169,7 @@ def one(told: Overview, pairs: "Composition", asked: "Asked", words: Words) -> l
             spectrum(says, "centred", directions=DIRECTIONS, tokens=TOKENS), words, "\nOV, centred: directions", ("from", "to")
         ),
         _directions(spectrum(seeks, directions=DIRECTIONS, tokens=TOKENS), words, "\nQK: directions", ("looking from", "at")),
-        _entries(told.says, words, "\nOV: the largest entries, each row's mean taken out", ("source", "out", "logit#")),
-        _entries(told.seeks, words, "\nQK: the largest scores", ("destination", "source", "score#")),
+        *(table for table in examples if table.rows),
         _links(told, pairs, asked),
     ]
 
@@ -144,7 +184,7 @@ def _facts(told: Overview) -> Table:
         shares = f"{at.previous:.0%} before, {at.own:.0%} at itself, {at.first:.0%} at the first (even: {at.even:.0%})"
         rows.append(("by position", shares))
     if found := told.induction:
-        says = f"score {found.score:+.2f}: fed by {found.fed_by}, match {found.match:+.2f}, attention {found.attention:.2f}, copying {found.copying:+.2f}"
+        says = f"score {found.score:+z.2f}: fed by {found.fed_by}, match {found.match:+z.2f}, attention {found.attention:.2f}, copying {found.copying:+z.2f}"
         rows.append(("induction", says))
     rows.append(("eigenvalues of OV", "  ".join(_complex(value) for value in told.copying.raw.eigenvalues[:EIGENVALUES])))
     rows.append(("eigenvalues of QK", "  ".join(_complex(value) for value in told.self_match.raw.eigenvalues[:EIGENVALUES])))
@@ -156,38 +196,56 @@ def _size(strength: Strength) -> str:
 
 
 def _complex(value: complex) -> str:
-    return f"{value.real:,.1f}" if abs(value.imag) <= 1e-9 * abs(value) else f"{value.real:,.1f}{value.imag:+,.1f}i"
+    return f"{value.real:z,.1f}" if abs(value.imag) <= 1e-9 * abs(value) else f"{value.real:z,.1f}{value.imag:+z,.1f}i"
 
 
 def panel(found: Panel, title: str) -> Table:
     """All definitions side by side, with what chance gives and what each says."""
     raw, centred, votes = found.raw, found.centred, found.votes
-
-    def by_chance(side: Eigen, name: str) -> str:
-        chances = [side.tokens] + ([side.stream] if side.stream else [])
-        ranges = [getattr(each, name) for each in chances]
-        return "  ".join(f"{each.low:+.2f} … {each.high:+.2f}" for each in ranges)
-
+    even = SURE / 2 / found.tokens**0.5
     rows = [
-        ("Σλ/Σ|λ|, centred", f"{centred.score:+.3f}", by_chance(centred, "score"), votes["score"]),
-        ("Σλ/Σ|λ|, raw", f"{raw.score:+.3f}", by_chance(raw, "score"), votes["raw score"]),
-        ("positive eigenvalues, centred", f"{centred.positive:.1%}", by_chance(centred, "positive"), votes["signs"]),
-        ("trace, centred", f"{centred.trace:+,.1f}", f"0 ± {centred.tokens.radius:,.1f}", votes["trace"]),
-        ("own entry above its row's mean", f"{found.diagonal_centred:.1%}", "50 %", votes["diagonal"]),
-        ("own entry above zero", f"{found.diagonal:.1%}", "", ""),
-    ]
-    if found.ranks:
-        ranks, middle = found.ranks, (found.tokens - 1) / 2
+        ("Σλ/Σ|λ|, centred", f"{centred.score:+z.3f}", *_chances(centred, "score", "+z.2f"), votes["score"]),
+        ("Σλ/Σ|λ|, raw", f"{raw.score:+z.3f}", *_chances(raw, "score", "+z.2f"), votes["raw score"]),
+        ("positive λ, centred", f"{centred.positive:.1%}", *_chances(centred, "positive", ".1%"), votes["signs"]),
+        ("trace, centred", f"{centred.trace:+z,.1f}", *_spreads(centred), votes["trace"]),
+        (
+            "own entry > row's mean", f"{found.diagonal_centred:.1%}",
+            f"{max(0.5 - even, 0):.1%} … {min(0.5 + even, 1):.1%}", "", votes["diagonal"],
+        ),
+        ("own entry > 0", f"{found.diagonal:.1%}", "", "", ""),
+    ]  # fmt: skip
+    rows += [(*row[:3], "", row[3]) for row in _rank_rows(found)]
+    columns = ("", "measured#", "chance\nover tokens#", "chance\nin the stream#", "says")
+    return _filled(title, columns, rows)
+
+
+def _chances(side: Eigen, name: str, form: str) -> tuple[str, str]:
+    """The quantiles at 5 % and 95 %, for both cuts."""
+    ranges: list[Range | None] = [getattr(each, name) if each else None for each in (side.tokens, side.stream)]
+    tokens, stream = (f"{each.low:{form}} … {each.high:{form}}" if each else "" for each in ranges)
+    return tokens, stream
+
+
+def _spreads(side: Eigen) -> tuple[str, str]:
+    """The trace's standard deviation, for both cuts."""
+    return f"0 ± {side.tokens.radius:,.1f}", f"0 ± {side.stream.radius:,.1f}" if side.stream else ""
+
+
+def _rank_rows(found: Panel) -> list[tuple[str, str, str, str]]:
+    """Where own entries stand in their rows, where that was looked at: with chance and vote."""
+    rows: list[tuple[str, str, str, str]] = []
+    if ranks := found.ranks:
         rows += [
             ("own entry first", f"{ranks.top_1:.1%}", f"{1 / found.tokens:.2%}", ""),
-            ("own entry among the first 5", f"{ranks.top_5:.1%}", f"{5 / found.tokens:.2%}", ""),
-            ("own entry among the first 10", f"{ranks.top_10:.1%}", f"{10 / found.tokens:.2%}", votes["most in top 10"]),
-            ("mean rank of the own entry", f"{ranks.mean:,.1f}", f"{middle:,.1f}", votes["mean rank"]),
+            ("own entry in first 5", f"{ranks.top_5:.1%}", f"{min(5 / found.tokens, 1):.2%}", ""),
+            ("own entry in first 10", f"{ranks.top_10:.1%}", f"{min(10 / found.tokens, 1):.2%}", found.votes["most in top 10"]),
+            ("mean rank of own entry", f"{ranks.mean:,.1f}", f"{(found.tokens - 1) / 2:,.1f}", found.votes["mean rank"]),
         ]
     if by := found.ranks_by_frequency:
-        shares = f"{by.top_1:.1%} / {by.top_5:.1%} / {by.top_10:.1%}"
-        rows.append(("first / 5 / 10, by frequency", shares, "", votes["most in top 10, by frequency"]))
-    return Table(title=title, columns=("", "measured#", "by chance#", "says"), rows=tuple(rows))
+        vote = found.votes["most in top 10, by frequency"]
+        rows += [("first, by frequency", f"{by.top_1:.1%}", "", ""), ("first 5, by frequency", f"{by.top_5:.1%}", "", "")]
+        rows.append(("first 10, by frequency", f"{by.top_10:.1%}", "", vote))
+    return rows
 
 
 def joined(found: Panel) -> Table:
@@ -201,7 +259,7 @@ def _directions(found: Spectrum, words: Words, title: str, sides: tuple[str, str
 
 
 def _entries(entries: "Entries", words: Words, title: str, columns: tuple[str, str, str]) -> Table:
-    rows = tuple((words(row), words(column), f"{value:+.2f}") for row, column, value in entries)
+    rows = tuple((words(row), words(column), f"{value:+z.2f}") for row, column, value in entries)
     return Table(title=title, columns=columns, rows=rows)
 
 
@@ -210,7 +268,7 @@ def _links(told: Overview, pairs: "Composition", asked: "Asked") -> Table:
     from headwater.circuits.composition import connections
 
     links = connections(asked.model.weights).strongest(str(told.head), LINKS)
-    rows = tuple((link.writer, link.reader, f"{link.score:.3f}", f"{link.excess:+.3f}") for link in links)
+    rows = tuple((link.writer, link.reader, f"{link.score:.3f}", f"{link.excess:+z.3f}") for link in links)
     title = f"\ncomposition ({pairs.chance:.3f} by chance)"
     return Table(title=title, columns=("writes", "reads", "score#", "above chance#"), rows=rows)
 
@@ -234,10 +292,11 @@ class Direct:
         )
         return Direct(spectra, judged(circuit, choices), examples(circuit.centred_rows(), choices.examples))
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self, words: Words) -> dict[str, Any]:
         """For programs."""
-        largest = [{"token": row, "out": column, "value": value} for row, column, value in self.largest]
-        return {"spectra": [each.plain() for each in self.spectra], "copying_panel": self.panel.plain(), "largest": largest}
+        largest = words.exact({"token": row, "out": column, "value": value} for row, column, value in self.largest)
+        spectra = [words.directions(each) for each in self.spectra]
+        return {"spectra": spectra, "copying_panel": self.panel.plain(), "largest": largest}
 
 
 def direct(told: Direct, words: Words) -> list[Table]:
@@ -249,16 +308,23 @@ def direct(told: Direct, words: Words) -> list[Table]:
     spectra = Table(title="direct path: spectra", columns=("", "norm#", "effective rank#", "singular values"), rows=rows)
     directions = [_directions(each, words, f"\ndirections, {each.kind}", ("from", "to")) for each in told.spectra]
     largest = _entries(told.largest, words, "\nthe largest entries, each row's mean taken out", ("token", "out", "logit#"))
-    return [spectra, *directions, largest, panel(told.panel, "\ndoes a token raise itself?")]
+    return [spectra, *directions, *([largest] if largest.rows else []), panel(told.panel, "\ndoes a token raise itself?")]
 
 
-def remarks(told: Sequence[Overview], asked: "Asked") -> list[str]:
-    """What a reader should know about the numbers."""
-    given = sorted({label for each in told for label in (*each.copying.given, *each.self_match.given)})
+def remarks(told: Sequence[Overview], joined: Panel | None = None) -> list[str]:
+    """What belongs to the numbers: what they take for granted, and where definitions of copying disagree."""
+    panels = [panel for each in told for panel in (each.copying, each.self_match)] + ([joined] if joined else [])
+    given = sorted({label for panel in panels for label in panel.given})
     lines = [f"given {'; '.join(given)}"] if given else []
     if len(told) == 1:
         return lines
-    for each in told:
-        if differing := each.copying.disagreements:
-            lines.append(f"{each.head} is {each.copying.verdict} by score and trace; {', '.join(differing)}")
-    return [*lines, f"one head in full: headwater heads {asked.name} --head {told[-1].head}"]
+    return lines + [line for each in told if (line := _disagreement(each))]
+
+
+def _disagreement(one: Overview) -> str:
+    """Which definitions say something else than the verdict; score and trace make it, and may differ themselves."""
+    votes, verdict = one.copying.votes, one.copying.verdict
+    if votes["score"] != votes["trace"]:
+        return f"{one.head}: score and trace disagree; {', '.join(f'{name} says {word}' for name, word in votes.items())}"
+    differing = one.copying.disagreements
+    return f"{one.head} is {verdict} by score and trace; {', '.join(differing)}" if differing else ""

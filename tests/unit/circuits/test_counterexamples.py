@@ -5,11 +5,11 @@ from functools import partial
 import pytest
 import torch
 
-from headwater.circuits import exact, fused, tiles
 from headwater.circuits.copying import copying
 from headwater.circuits.factored import Factored
-from headwater.circuits.scan import Wants
-from headwater.circuits.survey import survey
+from headwater.circuits.streamed import exact, fused, tiles
+from headwater.circuits.streamed.scan import Wants
+from headwater.circuits.streamed.survey import survey
 
 needs_numba = pytest.mark.skipif(not fused.available(), reason="the fused kernel needs numba and AVX2")
 KERNELS = [tiles.scan, *([partial(fused.scan, form=form) for form in (0, 1)] if fused.available() else [])]

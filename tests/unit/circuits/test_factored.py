@@ -7,11 +7,11 @@ import sys
 import pytest
 import torch
 
-from headwater.circuits import exact, staircase, tiles
 from headwater.circuits.factored import Factored
 from headwater.circuits.head import Head, every_head, find_head
-from headwater.circuits.scan import Kept, Scan, Wants
-from headwater.circuits.survey import survey
+from headwater.circuits.streamed import exact, staircase, tiles
+from headwater.circuits.streamed.scan import Kept, Scan, Wants
+from headwater.circuits.streamed.survey import survey
 from headwater.errors import InputError
 from headwater.model.config import Attention, ModelConfig
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from headwater.circuits import fused
-from headwater.circuits.balance import balanced
-from headwater.circuits.guess import Side
-from headwater.circuits.scan import Wants
+from headwater.circuits.streamed import fused
+from headwater.circuits.streamed.balance import balanced
+from headwater.circuits.streamed.guess import Side
+from headwater.circuits.streamed.scan import Wants
 
 needs_numba = pytest.mark.skipif(not fused.available(), reason="needs numba and a processor with AVX2")
 ROWS = Wants(top_rows=10)

@@ -12,8 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwater.circuits.algebra import lengths, scaled
-from headwater.circuits.lines import Lines
-from headwater.circuits.scan import Kept
+from headwater.circuits.streamed.lines import Lines
+from headwater.circuits.streamed.scan import Kept
 
 ROUNDING = 2.0**-53
 """Half the distance between neighbouring float64 numbers of size one."""

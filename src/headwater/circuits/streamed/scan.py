@@ -1,6 +1,6 @@
 """What a kernel is asked about ``left @ rightᵀ``, and what it hands back: candidates, and a ceiling over all that it left out.
 
-A kernel goes over all entries once, fast and inexactly, and says how wrong it may be. ``headwater.circuits.exact`` makes an exact
+A kernel goes over all entries once, fast and inexactly, and says how wrong it may be. ``headwater.circuits.streamed.exact`` makes an exact
 answer of that. So there may be any number of kernels; no answer depends on which one ran.
 """
 
@@ -50,7 +50,7 @@ class Kept:
     Where the smallest were asked for, this holds for the negated entries.
     """
     values: Float[Tensor, "line kept"] | None = None
-    """The candidates' values where the kernel has calculated them as ``headwater.circuits.exact`` does; −∞ where there is none.
+    """The candidates' values where the kernel has calculated them as ``headwater.circuits.streamed.exact`` does; −∞ where there is none.
 
     Where the smallest were asked for, with the other sign.
     """

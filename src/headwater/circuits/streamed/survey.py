@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headwater.circuits import fused, tiles
-from headwater.circuits.exact import comfortable, settle, settle_ranks
-from headwater.circuits.lines import Lines
-from headwater.circuits.scan import Kernel, Progress, Scan, Wants, silent
+from headwater.circuits.streamed import fused, tiles
+from headwater.circuits.streamed.exact import comfortable, settle, settle_ranks
+from headwater.circuits.streamed.lines import Lines
+from headwater.circuits.streamed.scan import Kernel, Progress, Scan, Wants, silent
 from headwater.errors import InputError
 
 

@@ -13,10 +13,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwater.circuits.algebra import lengths, product_error
-from headwater.circuits.balance import balanced
-from headwater.circuits.exact import SWAPPED, TILE, comfortable, dots, error
-from headwater.circuits.lines import Entries
-from headwater.circuits.scan import Progress, silent
+from headwater.circuits.streamed.balance import balanced
+from headwater.circuits.streamed.exact import SWAPPED, TILE, comfortable, dots, error
+from headwater.circuits.streamed.lines import Entries
+from headwater.circuits.streamed.scan import Progress, silent
 from headwater.errors import InputError
 
 ROWS = 256

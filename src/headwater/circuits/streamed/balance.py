@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwater.circuits.algebra import frobenius, lengths, qr, symmetric
-from headwater.circuits.exact import ROUNDING
+from headwater.circuits.streamed.exact import ROUNDING
 
 LEAST = 1e-4
 """A direction smaller than this, beside the largest, is not stretched further: what it would gain is lost to rounding."""

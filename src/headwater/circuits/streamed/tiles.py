@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwater.circuits.algebra import lengths, product_error
-from headwater.circuits.scan import Kept, Progress, Scan, Wants, silent
+from headwater.circuits.streamed.scan import Kept, Progress, Scan, Wants, silent
 
 GROUP = 64
 CACHE = 2**24

@@ -1,8 +1,8 @@
 """The fast kernel of a processor: integers filter all entries, float64 decides the few that pass.
 
-The factors are turned and balanced (``headwater.circuits.balance``), rounded to integers with the error of every line known
-(``headwater.circuits.integers``) and multiplied in registers (``headwater.circuits.microkernel``); entries that may be among the best
-are calculated in float64 at once (``headwater.circuits.sweep``). Bytes are four times as fast as float32 and wrong by about a fortieth of
+The factors are turned and balanced (``headwater.circuits.streamed.balance``), rounded to integers with the error of every line known
+(``headwater.circuits.streamed.integers``) and multiplied in registers (``headwater.circuits.streamed.microkernel``); entries that may be among the best
+are calculated in float64 at once (``headwater.circuits.streamed.sweep``). Bytes are four times as fast as float32 and wrong by about a fortieth of
 ``‖row‖ ‖column‖`` at most, 16-bit integers twice as fast and wrong by a ten-thousandth. Which is used is decided by a sample
 of lines: how many entries would pass.
 
@@ -24,16 +24,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headwater.circuits import tiles
 from headwater.circuits.algebra import lengths
-from headwater.circuits.balance import balanced
-from headwater.circuits.exact import whole
-from headwater.circuits.guess import Sample, Side
-from headwater.circuits.scan import Kept, Progress, Scan, Wants, silent
+from headwater.circuits.streamed import tiles
+from headwater.circuits.streamed.balance import balanced
+from headwater.circuits.streamed.exact import whole
+from headwater.circuits.streamed.guess import Sample, Side
+from headwater.circuits.streamed.scan import Kept, Progress, Scan, Wants, silent
 
 if TYPE_CHECKING:
-    from headwater.circuits.integers import Panels
-    from headwater.circuits.sweep import Best, Factors, Found
+    from headwater.circuits.streamed.integers import Panels
+    from headwater.circuits.streamed.sweep import Best, Factors, Found
 
 BLOCK = 256
 """Rows that go over the columns together."""
@@ -83,8 +83,8 @@ def scan(
     form: int | None = None,
 ) -> Scan:
     """Look at every entry of ``left @ rightᵀ``, ``block`` rows at a time."""
-    from headwater.circuits.integers import panels
-    from headwater.circuits.sweep import Factors
+    from headwater.circuits.streamed.integers import panels
+    from headwater.circuits.streamed.sweep import Factors
 
     left, right = left.contiguous(), right.contiguous()
     turned = balanced(left, right)
@@ -106,7 +106,7 @@ def _longest(lines: Tensor) -> float:
 
 def _sweep() -> Any:
     """What numba compiles has no types, and is not there without numba."""
-    from headwater.circuits import sweep
+    from headwater.circuits.streamed import sweep
 
     return sweep
 
@@ -147,7 +147,7 @@ class _Guess:
 
 def _best(lines: Int[np.ndarray, " line"], count: int, floors: Tensor | None = None) -> "Best":
     """Nothing found yet."""
-    from headwater.circuits.sweep import Best
+    from headwater.circuits.streamed.sweep import Best
 
     keep = count + SLACK if count else 0
     size = len(lines) if count else 0
@@ -248,7 +248,7 @@ class _Run:
             self.free.put(columns)
 
     def _block(self, ids: Int[Tensor, " row"], columns: "dict[int, Best]") -> "Found":
-        from headwater.circuits import integers
+        from headwater.circuits.streamed import integers
 
         sweep, ours, wants, floors = _sweep(), self.ours, self.wants, self.guess.rows
         rows = integers.rows(ours.lines[ids], ids, ours.lengths[ids], ours.slack[ids], self.panels.form)

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from numba import njit
 from torch import Tensor
 
-from headwater.circuits.microkernel import VECTORS
+from headwater.circuits.streamed.microkernel import VECTORS
 
 INT8, INT16 = 0, 1
 WIDTHS = (16 * VECTORS, 8 * VECTORS)

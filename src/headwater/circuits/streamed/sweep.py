@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit
 
-from headwater.circuits.integers import INT8, TOGETHER, Panels
-from headwater.circuits.microkernel import (
+from headwater.circuits.streamed.integers import INT8, TOGETHER, Panels
+from headwater.circuits.streamed.microkernel import (
     BOTTOM_COLUMNS_AT,
     BOTTOM_ROWS_AT,
     BYTES,

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwater.circuits.algebra import lengths
-from headwater.circuits.exact import ROUNDING
+from headwater.circuits.streamed.exact import ROUNDING
 
 SAMPLE = 96
 """Lines looked at whole."""
