@@ -16,6 +16,9 @@ from headwater.version import __version__
 
 if TYPE_CHECKING:
     from headwater.api import Model, load
+    from headwater.circuits.factored import Factored
+    from headwater.circuits.head import Head
+    from headwater.circuits.tables import Circuit
     from headwater.model.config import (
         Attention,
         FeedForward,
@@ -46,6 +49,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "headwater.api": ["Model", "load"],
+    "headwater.circuits.factored": ["Factored"],
+    "headwater.circuits.head": ["Head"],
+    "headwater.circuits.tables": ["Circuit"],
     "headwater.model.config": [
         "Attention",
         "FeedForward",
@@ -78,10 +84,13 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Attention",
+    "Circuit",
     "ConfigError",
     "Corpus",
+    "Factored",
     "FeedForward",
     "GatedFeedForward",
+    "Head",
     "HeadwaterError",
     "InputError",
     "LayerNorm",
