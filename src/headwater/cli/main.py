@@ -4,15 +4,17 @@
 141: whoever read the output has gone.
 """
 
+import inspect
 import io
 import os
+import re
 import sys
 import traceback
 from typing import NoReturn
 
 from cyclopts import App, CycloptsError
-from rich.console import Console
 
+from headwater.cli.terminal import Screen
 from headwater.errors import HeadwaterError
 from headwater.version import __version__
 
@@ -25,19 +27,24 @@ app = App(
     suppress_keyboard_interrupt=False,
     exit_on_error=False,
     print_error=False,
+    console=Screen(),
 )
+VERBS = {
+    "demo": ("headwater.cli.demo:demo", "Run the main job on embedded defaults."),
+    "corpus": ("headwater.cli.corpus:corpus", "Turn text into tokens on disk."),
+    "train": ("headwater.cli.train:train", "Train a model by a recipe."),
+    "eval": ("headwater.cli.eval:evaluate", "Measure a model's loss, and that of baselines."),
+    "study": ("headwater.cli.study:study", "Experiments on training."),
+    "heads": ("headwater.cli.heads:heads", "Show what the weights say about each head."),
+    "inspect": ("headwater.cli.inspect:inspect", "Show a model's architecture, parameters and tensors."),
+    "generate": ("headwater.cli.generate:generate", "Continue a text."),
+    "convert": ("headwater.cli.convert:convert", "Write a model anew, here or for another library."),
+}
 # Each verb's module is imported when it is called; the one-line help stands here so that --help imports none of them.
-app.command("headwater.cli.demo:demo", help="Run the main job on embedded defaults.")
-app.command("headwater.cli.corpus:corpus", name="corpus", help="Turn text into tokens on disk.")
-app.command("headwater.cli.train:train", help="Train a model by a recipe.")
-app.command("headwater.cli.eval:evaluate", name="eval", help="Measure a model's loss, and that of baselines.")
-app.command("headwater.cli.study:study", name="study", help="Experiments on training.")
-app.command("headwater.cli.heads:heads", help="Show what the weights say about each head.")
-app.command("headwater.cli.inspect:inspect", help="Show a model's architecture, parameters and tensors.")
-app.command("headwater.cli.generate:generate", help="Continue a text.")
-app.command("headwater.cli.convert:convert", help="Write a model anew, here or for another library.")
+for verb, (place, line) in VERBS.items():
+    app.command(place, name=verb, help=line)
 
-errors = Console(stderr=True, highlight=False)
+errors = Screen(stderr=True, highlight=False)
 
 
 def main() -> NoReturn:
@@ -46,6 +53,7 @@ def main() -> NoReturn:
         # A terminal that cannot show a letter gets a question mark, not an error.
         sys.stdout.reconfigure(errors="replace")
     try:
+        _tell_in_full(sys.argv[1:])
         status = app(sys.argv[1:])
         sys.stdout.flush()
         sys.exit(status if isinstance(status, int) else 0)
@@ -67,6 +75,16 @@ def main() -> NoReturn:
     except Exception:  # noqa: BLE001  (a bug of ours keeps its traceback, and an exit code that is no answer)
         traceback.print_exc()
         sys.exit(70)
+
+
+def _tell_in_full(arguments: list[str]) -> None:
+    """Let the help of a verb say all that its docstring says; folding is left to the terminal."""
+    if len(arguments) < 2 or arguments[0] not in VERBS or not {"--help", "-h"} & set(arguments):
+        return
+    own = app[arguments[0]]
+    if own.default_command is not None:
+        about = re.split(r"\n\s*Parameters\n", inspect.getdoc(own.default_command) or "")[0]
+        own.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in about.split("\n\n"))
 
 
 def _tell(first: str, second: str) -> None:
