@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headwater.circuits.overview import Overview
-from headwater.cli.plots import Cloud, Grid, Picture
+from headwater.cli.plots import Cloud, Disc, Grid, Picture
 from headwater.train.studies.result import Line, Panel
 
 if TYPE_CHECKING:
@@ -39,11 +39,18 @@ def of_heads(told: Sequence[Overview], pairs: "Composition") -> list[Picture]:
 def of_direct(told: "Direct") -> list[Picture]:
     """The direct path."""
     spectra = {each.kind: each.singular_values for each in told.spectra}
-    return [_cloud(told.panel.raw, "direct path: eigenvalues"), _spectra(spectra, "direct path: singular values")]
+    return [
+        _cloud(told.panel.raw, "direct path: eigenvalues"),
+        _cloud(told.panel.centred, "direct path, centred: eigenvalues"),
+        _spectra(spectra, "direct path: singular values"),
+    ]
 
 
 def _cloud(found: "Eigen", title: str) -> Cloud:
-    return Cloud(title=title, points=found.eigenvalues, disc=found.tokens.radius, disc_label="random circuits")
+    discs = [Disc("random over tokens", found.tokens.radius)]
+    if found.stream:
+        discs.append(Disc("random in the stream", found.stream.radius))
+    return Cloud(title=title, points=found.eigenvalues, discs=tuple(discs))
 
 
 def _spectra(spectra: dict[str, tuple[float, ...]], title: str) -> Panel:

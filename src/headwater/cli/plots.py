@@ -16,23 +16,35 @@ FORMATS = ("svg", "png", "pdf")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = "os^DvPX"
 DASHES = ("-", ":")
+CIRCLES = ("--", ":")
 PANELS_IN_A_ROW = 3
-MOST_INSIDE = 5
-"""Lines whose names have room inside a panel."""
+MOST_BELOW = 5
+"""Lines whose names have room below a panel."""
+MOST_LETTERS = 28
+"""Those of names two of which have room side by side."""
+MOST_TICKS = 5
+"""Numbers along each side of a cloud, which is small."""
 MOST_NAMES = 24
 """Rows or columns of a grid whose names have room beside it."""
 MOST_NUMBERS = 72
 """Cells of a grid that have room for their numbers."""
 
 
+@dataclass(frozen=True)
+class Disc:
+    """All complex numbers up to a size."""
+
+    label: str
+    radius: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cloud:
-    """Points of the complex plane, and the disc that they would fill by chance."""
+    """Points of the complex plane, and the discs that they would fill by chance."""
 
     title: str
     points: tuple[complex, ...]
-    disc: float
-    disc_label: str
+    discs: tuple[Disc, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +97,8 @@ def draw(panels: Sequence[Picture], path: Path) -> None:
 
 
 def _is_crowded(panel: Picture) -> bool:
-    """Whether the names of its lines have no room inside."""
-    return isinstance(panel, Panel) and len(panel.lines) > MOST_INSIDE
+    """Whether the names of its lines have no room below."""
+    return isinstance(panel, Panel) and len(panel.lines) > MOST_BELOW
 
 
 def _draw(axes: Any, panel: Picture) -> None:
@@ -100,21 +112,23 @@ def _draw(axes: Any, panel: Picture) -> None:
 
 def _draw_cloud(axes: Any, cloud: Cloud) -> None:
     from matplotlib.patches import Circle
+    from matplotlib.ticker import MaxNLocator
 
     axes.axhline(0, color="#dddddd", linewidth=0.8, zorder=0)
     axes.axvline(0, color="#dddddd", linewidth=0.8, zorder=0)
-    disc = Circle(
-        (0, 0), cloud.disc, facecolor="#eeeeee", edgecolor="#777777", linestyle="--", zorder=1, label=cloud.disc_label
-    )
-    axes.add_patch(disc)
+    for disc, dash in zip(cloud.discs, CIRCLES, strict=False):
+        look = {"facecolor": "#00000010", "edgecolor": "#777777", "linestyle": dash, "label": disc.label}
+        axes.add_patch(Circle((0, 0), disc.radius, zorder=1, **look))
     for sign, colour, marker in ((True, COLOURS[0], "o"), (False, COLOURS[1], "v")):
         some = [point for point in cloud.points if (point.real >= 0) == sign]
         label = "real part ≥ 0" if sign else "real part < 0"
         axes.scatter([p.real for p in some], [p.imag for p in some], s=14, color=colour, marker=marker, zorder=2, label=label)
-    reach = 1.1 * max([cloud.disc, *map(abs, cloud.points)])
+    reach = 1.1 * max([*(disc.radius for disc in cloud.discs), *map(abs, cloud.points)]) or 1.0
     axes.set(title=cloud.title, xlabel="real", ylabel="imaginary", aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(MOST_TICKS - 1, symmetric=True))
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=7, loc="upper left")
+    _name_below(axes)
 
 
 def _draw_grid(axes: Any, grid: Grid) -> None:
@@ -127,7 +141,7 @@ def _draw_grid(axes: Any, grid: Grid) -> None:
     for set_ticks, names in ((axes.set_xticks, grid.columns), (axes.set_yticks, grid.rows)):
         step = max(1, math.ceil(len(names) / MOST_NAMES))
         set_ticks(range(0, len(names), step), names[::step], fontsize=7)
-    axes.tick_params(axis="x", rotation=90 if len(grid.columns) > MOST_INSIDE else 0)
+    axes.tick_params(axis="x", rotation=90 if len(grid.columns) > MOST_BELOW else 0)
     if len(grid.rows) * len(grid.columns) <= MOST_NUMBERS:
         for row, values in enumerate(grid.values):
             for column, value in enumerate(values):
@@ -137,6 +151,8 @@ def _draw_grid(axes: Any, grid: Grid) -> None:
 
 
 def _draw_panel(axes: Any, panel: Panel) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_xscale(panel.x_scale)
     axes.set_yscale(panel.y_scale)
     measured = 0
@@ -151,8 +167,19 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     axes.grid(visible=True, color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if len(panel.lines) > MOST_INSIDE else {}
-    axes.legend(frameon=False, fontsize=8, **beside)
+    if panel.x_scale == "linear" and all(float(x).is_integer() for line in panel.lines for x in line.x):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if _is_crowded(panel):
+        axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    else:
+        _name_below(axes)
+
+
+def _name_below(axes: Any) -> None:
+    """What is what, where no point can be."""
+    labels = axes.get_legend_handles_labels()[1]
+    columns = 2 if max(map(len, labels), default=0) <= MOST_LETTERS else 1
+    axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)
 
 
 def _look(number: int) -> dict[str, Any]:
