@@ -143,7 +143,7 @@ def _tallies(told: Sequence[Overview]) -> list[Table]:
         return []
     # Those that are held against the quantiles at 5 % and 95 %; the verdict takes two of them to agree.
     about = f"{0.05 * len(told):.1f}"
-    chance = {"verdict": f"≤ {about}", **{name: f"≈ {about}" for name in ("score", "raw score", "signs", "trace")}}
+    chance = {"verdict": f"≤ {about}", **dict.fromkeys(("score", "raw score", "signs", "trace"), f"≈ {about}")}
     rows: list[tuple[str, ...]] = []
     for definition, counts in tally([one.copying for one in told]).items():
         found = (str(counts.get(word, 0)) for word in ("copying", "neither", "anti-copying"))

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from headwater.cli.plots import check_plot, draw
-from headwater.cli.terminal import note, show_json, show_table, use_cores, watched
+from headwater.cli.terminal import note, say, show_json, show_table, use_cores, watched
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
     from headwater.api import Model
     from headwater.circuits.composition import Composition
     from headwater.circuits.copying import Panel
+    from headwater.circuits.head import Head
     from headwater.circuits.overview import Choices, Overview
+    from headwater.train.studies.result import Table
 
 DIRECT = "direct"
 LONG = 2**42
@@ -52,12 +54,11 @@ def heads(  # noqa: PLR0913  (each is one choice a person makes on the command l
     join
         Heads whose OV circuits are added up and judged together, such as L0H1 L0H3.
     corpus
-        The folder of a corpus in the model's tokens: shares are then also weighted by how often tokens occur, and norms are taken at
-        the corpus' mean scale.
+        The folder of a corpus in the model's tokens: shares also by how often tokens occur, norms at the corpus' mean scale.
     offset
         Under rotary positions: how many tokens back the sources are that scores are told for.
     examples
-        How many of the largest entries to show.
+        How many of the largest entries to show; of each token only the first.
     quick
         Leave out where tokens stand in their own rows, which takes a pass over all vocab² entries of each circuit.
     json
@@ -74,10 +75,12 @@ def heads(  # noqa: PLR0913  (each is one choice a person makes on the command l
     use_cores()
     loaded = load(model)
     asked = Asked(loaded, str(model), _choices(loaded, corpus, offset=offset, examples=examples, quick=quick))
-    if head == DIRECT or not loaded.config.layers:
-        _tell_direct(asked, head, join, json=json, plot=plot)
+    together = _names(join)
+    if loaded.config.layers and not _is_direct(head):
+        _tell_heads(asked, head, together, json=json, plot=plot)
     else:
-        _tell_heads(asked, head, join, json=json, plot=plot)
+        _check_direct(asked, head, together)
+        _tell_direct(asked, json=json, plot=plot)
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,10 @@ def _choices(model: "Model", corpus: Path | None, *, offset: int, examples: int,
 
     if offset and not isinstance(model.config.positions, RotaryPositions):
         raise InputError(f"--offset {offset} for a model without rotary positions", "scores that depend on it", "leave it out")
+    layer, last = model.config.attention, model.config.context - 1
+    first = -last if layer and layer.mask != "causal" else 0
+    if not first <= offset <= last:
+        raise InputError(f"--offset {offset}", f"a number from {first} to {last}", "choose one within the model's context")
     choices = Choices(offset=offset, examples=examples, ranks=not quick, draws=Draws(FEW) if quick else DRAWS)
     if corpus is None:
         return choices
@@ -116,30 +123,69 @@ def _choices(model: "Model", corpus: Path | None, *, offset: int, examples: int,
     return replace(choices, frequencies=counts, scales=scales)
 
 
-def _tell_heads(asked: Asked, head: str | None, join: list[str] | None, *, json: bool, plot: Path | None) -> None:
+def _names(join: list[str] | None) -> list[str]:
+    """The heads to join, whether spaces or commas stand between them."""
+    names = [name for each in join or [] for name in each.split(",")]
+    if join is not None and not names:
+        raise InputError("--join without heads", "at least one", "name some, such as --join L0H1 L0H3")
+    return names
+
+
+def _is_direct(head: str | None) -> bool:
+    return head is not None and head.strip().lower() == DIRECT
+
+
+def _check_direct(asked: Asked, head: str | None, together: list[str]) -> None:
+    if asked.model.config.layers and together:
+        raise InputError(f"--head {DIRECT} with --join {' '.join(together)}", "one of the two", "leave the other out")
+    if together or not (head is None or _is_direct(head)):
+        raise InputError(f"heads of {asked.name}, which has no layers", "a model with heads", "leave --head and --join out")
+
+
+def _tell_heads(asked: Asked, head: str | None, join: list[str], *, json: bool, plot: Path | None) -> None:
     from headwater.circuits.head import every_head, find_head
     from headwater.circuits.overview import overview
-    from headwater.circuits.panels import copying_joined
     from headwater.cli import head_pictures, head_words
 
-    weights, choices = asked.model.weights, asked.choices
-    chosen = [find_head(head, weights.config)] if head else every_head(weights.config)
-    together = [find_head(name, weights.config) for name in join or []]
+    weights = asked.model.weights
+    chosen = every_head(weights.config) if head is None else [find_head(head, weights.config)]
+    together = [find_head(name, weights.config) for name in join]
     _warn(asked, len(chosen))
     with watched("heads") as tell:
-        told, pairs = overview(weights, chosen, choices, lambda share: tell(str(chosen[int(share * (len(chosen) - 1))]), share))
-    panel = copying_joined(weights, together, frequencies=choices.frequencies, scales=choices.scales) if together else None
+        told, pairs = overview(weights, chosen, asked.choices, lambda share: tell(f"{len(chosen)} heads", share))
+        panel = _joined(asked, together) if together else None
     if json:
         show_json(_document(asked, told, pairs, panel))
     else:
         words = head_words.Words(asked.model.tokenizer)
-        tables = head_words.one(told[0], pairs, asked, words) if head else head_words.all_heads(told, words)
-        for table in [*tables, *([head_words.joined(panel)] if panel else [])]:
-            show_table(table.columns, table.rows, title=table.title)
-        for line in head_words.remarks(told, asked):
-            note(line)
+        tables = head_words.all_heads(told, pairs, words) if head is None else head_words.one(told[0], pairs, asked, words)
+        _show([*tables, *([head_words.joined(panel)] if panel else [])], head_words.remarks(told, panel))
+        if head is None:
+            note(f"one head in full: headwater heads {asked.name} --head {chosen[-1]}")
     if plot is not None:
         draw(head_pictures.of_heads(told, pairs), plot)
+
+
+def _joined(asked: Asked, heads: "list[Head]") -> "Panel":
+    """The panel of some heads' sum, looked at as the heads themselves were."""
+    from headwater.circuits.copying import Known, copying
+    from headwater.circuits.cores import joined_ov_cores
+    from headwater.circuits.factored import Factored
+    from headwater.circuits.tables import ov
+
+    weights, choices = asked.model.weights, asked.choices
+    circuits = [ov(weights, head, scales=choices.scales) for head in heads]
+    known = Known(joined_ov_cores(weights, heads, scales=choices.scales), leaves_out_ranks=not choices.ranks)
+    name, whole = " + ".join(map(str, heads)), Factored.sum(circuits)
+    panel = copying(whole, name, frequencies=choices.frequencies, known=known, draws=choices.draws)
+    return replace(panel, given=tuple(dict.fromkeys(label for circuit in circuits for label in circuit.given)))
+
+
+def _show(tables: "list[Table]", remarks: list[str]) -> None:
+    for table in tables:
+        show_table(table.columns, table.rows, title=table.title)
+    for number, line in enumerate(remarks):
+        say("\n" * (not number) + line)
 
 
 def _warn(asked: Asked, count: int) -> None:
@@ -148,22 +194,18 @@ def _warn(asked: Asked, count: int) -> None:
         note(f"{2 * count} passes over {config.vocab**2:,} entries, some seconds each; --quick leaves them out")
 
 
-def _tell_direct(asked: Asked, head: str | None, join: list[str] | None, *, json: bool, plot: Path | None) -> None:
+def _tell_direct(asked: Asked, *, json: bool, plot: Path | None) -> None:
     from headwater.circuits.tables import direct
     from headwater.cli import head_pictures, head_words
 
-    if head not in (None, DIRECT) or join:
-        raise InputError(f"heads of {asked.name}, which has no layers", "a model with heads", "leave --head and --join out")
     circuit = direct(asked.model.weights, scales=asked.choices.scales)
+    words = head_words.Words(asked.model.tokenizer)
     with watched("direct path"):
         told = head_words.Direct.of(circuit, asked.choices)
     if json:
-        show_json({"model": asked.name, "heads": [], "direct": told.plain()})
+        show_json({"model": asked.name, "given": list(circuit.given), "heads": [], "direct": told.plain(words)})
     else:
-        for table in head_words.direct(told, head_words.Words(asked.model.tokenizer)):
-            show_table(table.columns, table.rows, title=table.title)
-        for label in circuit.given:
-            note(f"given {label}")
+        _show(head_words.direct(told, words), [f"given {'; '.join(circuit.given)}"] if circuit.given else [])
     if plot is not None:
         draw(head_pictures.of_direct(told), plot)
 
@@ -173,7 +215,10 @@ def _document(asked: Asked, told: "list[Overview]", pairs: "Composition", joined
     from headwater.cli.head_words import Words
 
     words = Words(asked.model.tokenizer)
-    rows = [{**row, **{side: words.exact(row[side]) for side in ("says", "seeks")}} for row in (one.plain() for one in told)]
+    rows = [
+        {**row, "says_centred": True, **{side: words.exact(row[side]) for side in ("says", "seeks")}}
+        for row in (one.plain() for one in told)
+    ]
     return {
         "model": asked.name,
         "given": sorted({label for one in told for label in (*one.copying.given, *one.self_match.given)}),
