@@ -43,7 +43,7 @@ class Words:
 
     def pairs(self, entries: "Entries", arrow: str = "→") -> str:
         """Some entries in one line."""
-        return "  ".join(f"{self(row)}{arrow}{self(column)} {value:+z.1f}" for row, column, value in entries)
+        return "  ".join(f"{self(row)}{arrow}{self(column)} {value:+z.3g}" for row, column, value in entries)
 
     def weighted(self, some: Weighted) -> str:
         """Some tokens with their signs."""
@@ -259,7 +259,7 @@ def _directions(found: Spectrum, words: Words, title: str, sides: tuple[str, str
 
 
 def _entries(entries: "Entries", words: Words, title: str, columns: tuple[str, str, str]) -> Table:
-    rows = tuple((words(row), words(column), f"{value:+z.2f}") for row, column, value in entries)
+    rows = tuple((words(row), words(column), f"{value:+z.3g}") for row, column, value in entries)
     return Table(title=title, columns=columns, rows=rows)
 
 
