@@ -93,7 +93,7 @@ def test_a_line_of_the_result_is_on_stdout_and_never_folded(capfd):
 
 @pytest.mark.parametrize(
     ("ours", "openmp", "threads"),
-    [("3", "1", 3), (None, "2", 2), (None, "2,1", 2), ("nonsense", "2", 2), (None, "0", None), (None, None, None)],
+    [("5", "3", 5), (None, "3", 3), (None, "3,1", 3), ("nonsense", "3", 3), (None, "0", None), (None, None, None)],
 )
 def test_threads_are_ours_then_openmps_then_one_for_each_core(monkeypatch, ours, openmp, threads):
     for name, value in (("HEADWATER_THREADS", ours), ("OMP_NUM_THREADS", openmp)):
