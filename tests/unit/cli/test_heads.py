@@ -9,7 +9,7 @@ import torch
 
 import headwater as hw
 from headwater.cli import terminal
-from headwater.cli.head_words import Words, remarks
+from headwater.cli.head_words import Words, all_heads, remarks
 from headwater.model.config import Attention, ModelConfig, RotaryPositions
 from headwater.text import vocabularies
 from headwater.text.tokenizer import Tokenizer, byte_tokenizer
@@ -226,10 +226,12 @@ def test_no_examples_no_tables_of_them(headwater, small, arguments):
     assert "largest" not in none
 
 
-def test_no_number_is_a_negative_zero(headwater, small):
+def test_no_number_is_a_negative_zero(headwater, small, panel):
     for arguments in ([], ["--head", "L1H0"], ["--head", "direct"]):
         assert not re.search(r"-0\.0+(?![0-9])", headwater("heads", small, "--quick", *arguments).stdout)
-    assert Words(None).pairs(hw.Factored(-1e-9 * torch.eye(2), torch.eye(2)).bottom(1)) == "#0→#0 +0.0"
+    (one, *_), pairs = panel
+    small_score = replace(one, copying=replace(one.copying, raw=replace(one.copying.raw, score=-1e-9)))
+    assert all_heads([small_score], pairs, Words(None))[0].rows[0][1] == "+0.00"
 
 
 def test_an_id_without_a_word_is_shown_as_its_number(headwater, small):
