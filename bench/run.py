@@ -7,11 +7,10 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-import topk
-
 import composition
 import forward
 import spectra
+import topk
 import training
 
 HERE = Path(__file__).parent
