@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from headwater.api import load
+from headwater.circuits.copying import tally
+from headwater.circuits.overview import Choices, overview
 from headwater.cli.main import app
 from headwater.model.reference import reference_models
 
@@ -62,3 +65,16 @@ def reference_table():
 def test_every_make_target_in_the_readme_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"\bmake ([a-z-]+)", README)) <= targets
+
+
+def test_as_many_heads_copy_as_the_readme_says():
+    one, two = (_tally(name) for name in ("one-layer", "two-layer"))
+    assert f"{one['verdict']['copying']} are copying by score and\ntrace" in README
+    assert f"{one['raw score']['copying']} by the paper's raw score" in README
+    assert f"eight, {two['score']['copying']} copy and {two['score']['anti-copying']} do the opposite by either score" in README
+    assert two["score"] == two["raw score"] == two["verdict"]
+
+
+def _tally(name):
+    told, _ = overview(load(name).weights, None, Choices(ranks=False, examples=1))
+    return tally([one.copying for one in told])

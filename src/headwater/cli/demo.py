@@ -41,7 +41,7 @@ def demo(*, json: bool = False) -> int:
     ]
     show_table(["check", "difference#", "bound#", "holds"], rows, title="\nwhat the model says, said in other ways")
     note(
-        f'try: headwater generate {NAME} "{TEXT}" · headwater eval {NAME} · headwater study induction two-layer · headwater train'
+        f'try: headwater heads {NAME} · headwater generate {NAME} "{TEXT}" · headwater eval {NAME} · headwater study induction two-layer · headwater train'
     )
     return 0 if passed else 1
 
