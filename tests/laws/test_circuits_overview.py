@@ -1,7 +1,7 @@
 """The overview of heads holds for every member of the family, and says what the single functions say."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.circuits.chance import Draws
@@ -12,6 +12,8 @@ from headwater.circuits.tables import ov, qk
 from strategies import models
 
 
+# Each example is some hundred of the laws of the single functions, which have their own examples.
+@settings(max_examples=min(60, settings().max_examples))
 @given(models(layers=st.integers(1, 3)), st.integers(1, 3))
 def test_every_head_of_every_model_is_told(member, examples):
     weights, _ = member
