@@ -60,6 +60,40 @@ def test_a_question_at_the_embeddings_is_the_gradient_of_the_frozen_model(member
     assert torch.allclose(gradient, sweep(run, about_logit(run, position, token)).question, atol=1e-9)
 
 
+class Silenced(Frozen):
+    """The frozen model in which one head or feed-forward layer writes nothing at one position."""
+
+    def __init__(self, run, name, position):
+        super().__init__(run)
+        layer, _, head = name.removesuffix(".feed_forward").partition("H")
+        self.site = f"{layer}.head_writes" if head else f"{layer}.feed_forward"
+        self.place = (0, int(head), position) if head else (0, position)
+
+    def wants(self, site):
+        return site == self.site or super().wants(site)
+
+    def __call__(self, site, value):
+        if site != self.site:
+            return super().__call__(site, value)
+        value = value.clone()
+        value[self.place] = 0
+        return value
+
+
+@given(models(layers=st.integers(1, 3)), numbers, numbers, numbers)
+def test_silencing_a_write_in_the_frozen_model_lowers_the_logit_by_what_it_came_to(member, at, which, where):
+    weights, tokens = member
+    run, length = record(weights, tokens[:1]), tokens.shape[1]
+    position, token = at % length, which % weights.config.vocab
+    writes = sweep(run, about_logit(run, position, token)).writes
+    for name, parts in writes.items():
+        place = where % length
+        with torch.no_grad():
+            without = forward(weights, tokens[:1], Silenced(run, name, place))
+        fell = float(run.logits[0, position, token] - without[0, position, token])
+        assert fell == pytest.approx(float(parts[0, place]), rel=1e-8, abs=1e-9), name
+
+
 @given(models(layers=st.integers(1, 2), mask="causal"), numbers)
 def test_later_tokens_have_no_part_in_what_was_said_before_them(member, which):
     weights, tokens = member

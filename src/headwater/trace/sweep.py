@@ -1,9 +1,10 @@
 """One sweep upstream: what a question comes to at the embeddings, and what every bias on the way adds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
+from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
@@ -23,6 +24,10 @@ class Swept:
     """About what the embedding (and positions in the stream) wrote."""
     constants: Mapping[str, Float[Tensor, "batch pos"]]
     """By name of the bias, at the position where it was added."""
+    writes: Mapping[str, Float[Tensor, "batch pos"]]
+    """What each head (``L0H3``) and each feed-forward layer (``L0.feed_forward``) comes to by what it wrote at a position, through everything
+    downstream: by this much the answer would fall if it had written nothing there and all else stayed frozen. Writes are made of earlier ones, so
+    that these do not add up; tokens, positions and constants do."""
 
     def tokens(self) -> Float[Tensor, "batch pos"]:
         """What each token's own embedding comes to in the answer, through everything downstream."""
@@ -47,6 +52,7 @@ class _Sweep:
 
     record: Record
     constants: Constants
+    writes: Constants = field(default_factory=dict[str, Tensor])
 
     def note(self, place: str, pulled: Pulled) -> Stream:
         """Write down what biases add, and go on with the question."""
@@ -65,12 +71,16 @@ class _Sweep:
     def attention(self, layer: int, q: Stream) -> Stream:
         """Through a layer's heads."""
         weights, pattern = self.record.weights.blocks[layer].attention, self.record[f"L{layer}.pattern"]
+        wanted = einsum(q, weights.W_O, "batch pos d_model, head d_head d_model -> batch head pos d_head")
+        each = (self.record[f"L{layer}.mixed"] * wanted).sum(dim=-1)
+        self.writes |= {f"L{layer}H{head}": each[:, head] for head in range(each.shape[1])}
         return self.note(f"L{layer}", through_attention(weights, pattern, q))
 
     def feed_forward(self, layer: int, q: Stream) -> Stream:
         """Through a feed-forward layer."""
         weights = self.record.weights.blocks[layer].feed_forward
         assert weights is not None, "asked only where there is a feed-forward layer"
+        self.writes[f"L{layer}.feed_forward"] = (self.record[f"L{layer}.feed_forward"] * q).sum(dim=-1)
         return self.note(f"L{layer}", through_feed_forward(weights, self.record[f"L{layer}.gates"], q))
 
     def block(self, layer: int, q: Stream) -> Stream:
@@ -105,4 +115,4 @@ def sweep(record: Record, question: Question) -> Swept:
     on_its_way, q = _Sweep(record, dict(question.constants)), question.about
     for layer in reversed(range(record.config.layers)):
         q = on_its_way.block(layer, q)
-    return Swept(record, q, on_its_way.constants)
+    return Swept(record, q, on_its_way.constants, on_its_way.writes)
