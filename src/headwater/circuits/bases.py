@@ -199,3 +199,9 @@ def _values(weights: Weights, layer: int) -> Iterator[tuple[str, Float[Tensor, "
             yield f"H{head}.b_V", attention.b_V[shared] @ W_O
         if bias is not None and not is_post:
             yield f"H{head}.norm_1.bias", bias @ attention.W_V[shared] @ W_O
+
+
+def widened(weights: Weights) -> Weights:
+    """The same weights in float32 at least: half precision has too few digits to multiply factors in."""
+    dtype = torch.promote_types(weights.dtype, torch.float32)
+    return weights if dtype == weights.dtype else weights.to(dtype=dtype)

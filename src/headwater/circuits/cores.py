@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headwater.circuits.bases import Basis, Reader
+from headwater.circuits.bases import Basis, Reader, widened
 from headwater.circuits.factored import Factored
 from headwater.circuits.families import Cores, Family, cores
 from headwater.circuits.head import Head, HeadName, every_head, find_head
@@ -37,7 +37,7 @@ class Heads:
 
 def ov_families(weights: Weights, *, scales: Scaling = "one") -> list[Heads]:
     """``W_E W_V W_O W_U`` of every head."""
-    weights, layers = _widened(weights), list[Heads]()
+    weights, layers = widened(weights), list[Heads]()
     for layer, block in enumerate(weights.blocks):
         rows = Reader(weights, f"L{layer}.attention", scales).basis("tokens")
         way = passage(weights, f"L{layer}.attention", "unembed", scales)
@@ -50,7 +50,7 @@ def ov_families(weights: Weights, *, scales: Scaling = "one") -> list[Heads]:
 
 def qk_families(weights: Weights, *, offset: int = 0, scales: Scaling = "one") -> list[Heads]:
     """``W_E W_Q (W_E W_K)ᵀ · scale`` of every head; rotary positions as they stand ``offset`` apart."""
-    weights, layers = _widened(weights), list[Heads]()
+    weights, layers = widened(weights), list[Heads]()
     for layer, block in enumerate(weights.blocks):
         rows = Reader(weights, f"L{layer}.attention", scales, reads_marks=True).basis("tokens")
         keys = _for_each_head(weights, block.attention.W_K)
@@ -130,9 +130,3 @@ def _turned(weights: Weights, W: Float[Tensor, "d_model d_head"], offset: int) -
     """As rotary positions turn what this matrix makes; other positions turn nothing."""
     turn = place(weights, offset, 1).turn
     return W if turn is None else turn(W[:, None, None])[:, 0, 0]
-
-
-def _widened(weights: Weights) -> Weights:
-    """In float32 at least."""
-    dtype = torch.promote_types(weights.dtype, torch.float32)
-    return weights if dtype == weights.dtype else weights.to(dtype=dtype)

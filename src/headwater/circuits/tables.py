@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from headwater.circuits.bases import Basis, Kind, Reader, Side
+from headwater.circuits.bases import Basis, Kind, Reader, Side, widened
 from headwater.circuits.factored import Factored
 from headwater.circuits.head import HeadName, find_head, key_head
 from headwater.circuits.norms import Scaling, passage
@@ -106,7 +106,7 @@ def direct(weights: Weights, *, source: Kind = "tokens", scales: Scaling = "one"
     >>> direct(Weights.draw(named("zero-layer"), seed=0))
     Circuit(direct: tokens 4,096 → tokens 4,096, inner 256)
     """
-    weights = _widened(weights)
+    weights = widened(weights)
     rows = Reader(weights, "unembed", scales).basis(source)
     left, right, side = rows.vectors, rows.passage.pull(weights.W_U), rows.side
     if rows.own_scales is not None:
@@ -134,7 +134,7 @@ def ov(
     >>> ov(Weights.draw(named("one-layer"), seed=0), "L0H3", source="stream", out="stream")
     Circuit(L0H3 OV: stream 256 → stream 256, inner 32)
     """
-    weights, head = _widened(weights), find_head(head, weights.config)
+    weights, head = widened(weights), find_head(head, weights.config)
     attention, shared = weights.blocks[head.layer].attention, key_head(weights.config, head)
     place, W_O = f"L{head.layer}.attention", attention.W_O[head.head]
     rows = Reader(weights, place, scales).basis(source)
@@ -168,7 +168,7 @@ def qk(
     >>> qk(Weights.draw(named("one-layer"), seed=0), "L0H3", source="positions")
     Circuit(L0H3 QK: tokens 4,096 → positions 256, inner 32)
     """
-    weights, head = _widened(weights), find_head(head, weights.config)
+    weights, head = widened(weights), find_head(head, weights.config)
     layer, shared = weights.config.attention, key_head(weights.config, head)
     attention = weights.blocks[head.layer].attention
     assert layer is not None, "whoever has heads has attention"
@@ -225,9 +225,3 @@ def _turned(weights: Weights, lines: Float[Tensor, "line d_head"], offset: int) 
 
 def _once(given: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given))
-
-
-def _widened(weights: Weights) -> Weights:
-    """In float32 at least."""
-    dtype = torch.promote_types(weights.dtype, torch.float32)
-    return weights if dtype == weights.dtype else weights.to(dtype=dtype)
