@@ -43,6 +43,7 @@ def copying_joined(
     frequencies: Float[Tensor, " vocab"] | None = None,
     scales: Scaling = "one",
     draws: Draws = DRAWS,
+    leaves_out_ranks: bool = False,
 ) -> Panel:
     """Whether some heads together raise the tokens that they look at: the panel of their OV circuits' sum.
 
@@ -54,7 +55,7 @@ def copying_joined(
     if not chosen:
         raise InputError("no heads to join", "at least one", "name some, such as L0H1 and L0H2")
     circuits = [ov(weights, head, scales=scales) for head in chosen]
-    known = Known(joined_ov_cores(weights, chosen, scales=scales))
+    known = Known(joined_ov_cores(weights, chosen, scales=scales), leaves_out_ranks=leaves_out_ranks)
     panel = copying(Factored.sum(circuits), " + ".join(map(str, chosen)), frequencies=frequencies, known=known, draws=draws)
     return replace(panel, given=tuple(dict.fromkeys(label for circuit in circuits for label in circuit.given)))
 

@@ -168,17 +168,17 @@ def _tell_heads(asked: Asked, head: str | None, join: list[str], *, json: bool, 
 
 def _joined(asked: Asked, heads: "list[Head]") -> "Panel":
     """The panel of some heads' sum, looked at as the heads themselves were."""
-    from headwater.circuits.copying import Known, copying
-    from headwater.circuits.cores import joined_ov_cores
-    from headwater.circuits.factored import Factored
-    from headwater.circuits.tables import ov
+    from headwater.circuits.panels import copying_joined
 
-    weights, choices = asked.model.weights, asked.choices
-    circuits = [ov(weights, head, scales=choices.scales) for head in heads]
-    known = Known(joined_ov_cores(weights, heads, scales=choices.scales), leaves_out_ranks=not choices.ranks)
-    name, whole = " + ".join(map(str, heads)), Factored.sum(circuits)
-    panel = copying(whole, name, frequencies=choices.frequencies, known=known, draws=choices.draws)
-    return replace(panel, given=tuple(dict.fromkeys(label for circuit in circuits for label in circuit.given)))
+    choices = asked.choices
+    return copying_joined(
+        asked.model.weights,
+        heads,
+        frequencies=choices.frequencies,
+        scales=choices.scales,
+        draws=choices.draws,
+        leaves_out_ranks=not choices.ranks,
+    )
 
 
 def _show(tables: "list[Table]", remarks: list[str]) -> None:

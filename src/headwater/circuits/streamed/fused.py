@@ -44,7 +44,7 @@ WAITING = 20
 LEAST, MOST_INNER, MOST_KEPT = 2**25, 512, 128
 """Entries of a matrix, its inner dimension and what is kept of a line: where preparing, or too much passing, would cost more than is gained."""
 MOST_COLUMNS = 2**19
-"""A sixteenth of them is counted in 16 bits."""
+"""For bytes: a sixteenth of the columns is counted in 16 bits."""
 ERRORS = (0.29 * (1 / 255 + 1 / 128), 0.29 * 2 / 46_000)
 """About how wrong integers of either form are, as a share of the norms, for each root of the inner dimension."""
 SPEEDS = (60.0, 30.0)
@@ -69,7 +69,7 @@ def available() -> bool:
 def pays(rows: int, columns: int, inner: int, wants: Wants) -> bool:
     """Whether this kernel is the faster one: it answers all but log-sum-exps, and needs some work to do for what it prepares."""
     most = max(wants.top_rows, wants.bottom_rows, wants.top_columns, wants.bottom_columns)
-    fits = 0 < inner <= MOST_INNER and most <= MOST_KEPT and columns < MOST_COLUMNS
+    fits = 0 < inner <= MOST_INNER and most <= MOST_KEPT
     return available() and wants.logsumexp is None and fits and rows * columns >= LEAST
 
 
@@ -83,7 +83,7 @@ def scan(
     form: int | None = None,
 ) -> Scan:
     """Look at every entry of ``left @ rightᵀ``, ``block`` rows at a time."""
-    from headwater.circuits.streamed.integers import panels
+    from headwater.circuits.streamed.integers import INT16, panels
     from headwater.circuits.streamed.sweep import Factors
 
     left, right = left.contiguous(), right.contiguous()
@@ -94,7 +94,7 @@ def scan(
     form = guess.form if form is None else form
     if form is None:
         return tiles.scan(left, right, wants, progress)
-    packed = panels(theirs.lines, theirs.lengths, form)
+    packed = panels(theirs.lines, theirs.lengths, form if len(right) < MOST_COLUMNS else INT16)
     run = _Run(Factors(left.numpy(), right.numpy()), ours, packed, wants, guess)
     run.over(ours.lengths.argsort(descending=True, stable=True), block, progress)
     return run.scan()
