@@ -32,7 +32,7 @@ def sides(left, right):
         (50_257, 50_257, 0, ROWS, False),
         (50_257, 50_257, 64, Wants(top_rows=1000), False),
         (50_257, 50_257, 64, Wants(logsumexp=torch.zeros(50_257)), False),
-        (50_257, 1_000_000, 64, ROWS, False),
+        (50_257, 1_000_000, 64, ROWS, True),
     ],
 )
 def test_it_is_taken_where_it_pays(rows, columns, inner, wants, taken):
