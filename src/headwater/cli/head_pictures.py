@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headwater.circuits.overview import Overview
-from headwater.cli.plots import Cloud, Disc, Grid, Picture
-from headwater.train.studies.result import Line, Panel
+from headwater.show.plots import Picture
+from headwater.show.values import Cloud, Disc, Grid, Line, Panel
 
 if TYPE_CHECKING:
     from headwater.circuits.composition import Composition

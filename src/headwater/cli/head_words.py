@@ -1,6 +1,5 @@
 """The tables of ``headwater heads``: what heads do, in words and numbers for people."""
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,36 +9,19 @@ from headwater.circuits.copying import SURE, Eigen, Panel, tally
 from headwater.circuits.overview import Choices, Overview, Strength
 from headwater.circuits.spectrum import Spectrum, Weighted, spectrum
 from headwater.circuits.tables import Circuit, ov, qk
-from headwater.train.studies.result import Table
+from headwater.show.values import Table
+from headwater.text.spoken import Spoken
 
 if TYPE_CHECKING:
     from headwater.circuits.composition import Composition
     from headwater.circuits.streamed.lines import Entries
     from headwater.cli.heads import Asked
-    from headwater.text.tokenizer import Tokenizer
 
 DIRECTIONS, TOKENS, LINKS, EIGENVALUES = 5, 5, 8, 8
-QUOTES = ("‘’", "“”", "«»")
-"""The first that are not in a word stand around it."""
-LEFTWARD = {"R", "AL", "AN"}
-"""What Unicode calls letters and digits of scripts that are read from right to left."""
 
 
-@dataclass(frozen=True)
-class Words:
-    """Ids as people read them: in quotes, since many tokens begin with a space."""
-
-    tokenizer: "Tokenizer | None"
-
-    def __call__(self, token: int) -> str:
-        """One token; by its number where it has no word: a vocabulary may be larger than its tokenizer's."""
-        word = self._shown(token)
-        if word is None:
-            return f"#{token}"
-        marks = next((pair for pair in QUOTES if not set(pair) & set(word)), QUOTES[0])
-        quoted = marks[0] + word + marks[1]
-        # Isolated, or a word that is read from the right would turn the arrows and numbers beside it.
-        return f"\u2068{quoted}\u2069" if any(unicodedata.bidirectional(letter) in LEFTWARD for letter in word) else quoted
+class Words(Spoken):
+    """Ids of tables as people read them, and as programs do."""
 
     def pairs(self, entries: "Entries", arrow: str = "→") -> str:
         """Some entries in one line."""
@@ -52,7 +34,7 @@ class Words:
     def exact(self, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         """For programs: each token's exact text, its id beside it; None where it has no text."""
         return [
-            {name: self._text(value) if name != "value" else value for name, value in row.items()}
+            {name: self.text(value) if name != "value" else value for name, value in row.items()}
             | {f"{name}_id": value for name, value in row.items() if name != "value"}
             for row in rows
         ]
@@ -67,19 +49,6 @@ class Words:
             {"strength": one.strength, "reads": side(one.reads), "writes": side(one.writes)} for one in found.directions
         ]
         return {**found.plain(), "directions": directions}
-
-    def _shown(self, token: int) -> str | None:
-        there = self.tokenizer is not None and token < self.tokenizer.size
-        return self.tokenizer.display(token) if self.tokenizer and there else None
-
-    def _text(self, token: int) -> str | None:
-        shown = self._shown(token)
-        if self.tokenizer is None or shown is None:
-            return None
-        try:
-            return self.tokenizer.token_bytes(token).decode()
-        except UnicodeDecodeError:
-            return shown
 
 
 def all_heads(told: Sequence[Overview], pairs: "Composition", words: Words) -> list[Table]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from headwater.cli.plots import check_plot, draw
 from headwater.cli.terminal import note, say, show_json, show_table, use_cores, watched
 from headwater.errors import InputError
+from headwater.show.plots import check_plot, draw
 
 if TYPE_CHECKING:
     from headwater.api import Model
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headwater.circuits.copying import Panel
     from headwater.circuits.head import Head
     from headwater.circuits.overview import Choices, Overview
-    from headwater.train.studies.result import Table
+    from headwater.show.values import Table
 
 DIRECT = "direct"
 LONG = 2**42

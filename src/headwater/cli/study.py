@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from headwater.cli.plots import check_plot, draw
 from headwater.cli.terminal import show_json, show_table, use_cores, watched
 from headwater.cli.trained import opened, text_source
 from headwater.errors import InputError
+from headwater.show.plots import check_plot, draw
 
 if TYPE_CHECKING:
+    from headwater.show.values import Result
     from headwater.text.corpus import Corpus
     from headwater.text.planted import PlantedLanguage
     from headwater.train.plan import Plan
-    from headwater.train.studies.result import Result
 
 study = App(name="study", help="Experiments on training: what models learn, and when.")
 

@@ -10,11 +10,11 @@ from jaxtyping import Integer
 from numpy import ndarray
 
 from headwater.errors import InputError, did_you_mean
+from headwater.show.values import Line, Panel, Progress, Table, silent
 from headwater.text.corpus import Corpus
 from headwater.train.evaluate import Evaluation, bytes_of_tokens, conditional_entropy, entropy, evaluate
 from headwater.train.ngrams import Counted, KneserNey, called, count_ngrams
 from headwater.train.predictors import Predictor, Uniform, Unigram
-from headwater.train.studies.result import Line, Panel, Progress, Table, silent
 
 ADD = 0.01
 """What add-k smoothing adds to each count of a pair: near the best for vocabularies of 4,000 to 50,000 and some million tokens."""

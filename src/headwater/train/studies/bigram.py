@@ -20,9 +20,9 @@ from headwater.errors import InputError
 from headwater.model.config import LearnedPositions, ModelConfig, SinusoidalPositions
 from headwater.model.forward import unembed
 from headwater.model.weights import Weights
+from headwater.show.values import Line, Panel, Progress, Table, silent
 from headwater.train.plan import Plan
 from headwater.train.studies.pairs import Pairs
-from headwater.train.studies.result import Line, Panel, Progress, Table, silent
 from headwater.train.studies.zero_layer import train_zero_layer, zero_layer
 
 ENTRIES_AT_ONCE = 2**21

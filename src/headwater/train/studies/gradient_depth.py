@@ -27,7 +27,7 @@ from headwater.model.layout import tensor_shapes
 from headwater.model.taps import NOBODY, Chain, Recorder, Tap
 from headwater.model.weights import Weights
 from headwater.shapes import Tokens
-from headwater.train.studies.result import Line, Panel, Progress, Table, silent
+from headwater.show.values import Line, Panel, Progress, Table, silent
 
 Kind: TypeAlias = Literal["plain", "plain-norm", "residual", "pre-norm", "post-norm"]
 

@@ -23,7 +23,7 @@ from headwater.model.config import NoNorm
 from headwater.model.forward import forward
 from headwater.model.taps import Recorder
 from headwater.model.weights import Weights
-from headwater.train.studies.result import Line, Panel, Progress, Table, silent
+from headwater.show.values import Line, Panel, Progress, Table, silent
 
 Gradients = dict[tuple[str, str], Float[Tensor, "from_axis to_axis"]]
 """By parameter and path."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headwater.model.config import Attention, ModelConfig, SinusoidalPositions
 from headwater.model.weights import Weights
+from headwater.show.values import Panel, Progress, Table, silent
 from headwater.train.batches import Batches
 from headwater.train.loop import train_steps
 from headwater.train.module import TransformerModule
@@ -17,7 +18,6 @@ from headwater.train.plan import Plan
 from headwater.train.studies import gradient_depth, gradient_paths, softmax_scaling
 from headwater.train.studies.gradient_depth import DepthStudy
 from headwater.train.studies.gradient_paths import PathStudy
-from headwater.train.studies.result import Panel, Progress, Table, silent
 from headwater.train.studies.softmax_scaling import SoftmaxStudy
 
 

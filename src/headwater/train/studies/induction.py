@@ -14,7 +14,7 @@ from headwater.errors import InputError
 from headwater.model.forward import forward
 from headwater.model.taps import Recorder
 from headwater.model.weights import Weights
-from headwater.train.studies.result import Line, Panel, Progress, Table, silent
+from headwater.show.values import Line, Panel, Progress, Table, silent
 
 
 @dataclass(frozen=True, kw_only=True)

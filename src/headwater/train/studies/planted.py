@@ -29,12 +29,12 @@ from headwater.model.config import Attention, LearnedPositions, ModelConfig, NoN
 from headwater.model.forward import forward, unembed
 from headwater.model.positions import place
 from headwater.model.weights import Weights
+from headwater.show.values import Line, Panel, Progress, Table, silent
 from headwater.text.planted import Cause, PlantedLanguage, Sample, SkipTrigram
 from headwater.train.batches import Batches
 from headwater.train.loop import train_steps
 from headwater.train.module import TransformerModule
 from headwater.train.plan import Plan
-from headwater.train.studies.result import Line, Panel, Progress, Table, silent
 
 TOP = 3
 """Among how many words the output of a rule must be."""

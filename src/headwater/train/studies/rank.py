@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwater.model.weights import Weights
+from headwater.show.values import Line, Panel, Progress, Table, silent
 from headwater.train.plan import Plan
 from headwater.train.studies import bigram
 from headwater.train.studies.pairs import Pairs
-from headwater.train.studies.result import Line, Panel, Progress, Table, silent
 from headwater.train.studies.zero_layer import descend, train_zero_layer, zero_layer
 
 SMOOTHING = 0.1

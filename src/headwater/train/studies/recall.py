@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from headwater.model.config import Attention, ModelConfig, SinusoidalPositions
 from headwater.model.forward import final_stream
 from headwater.model.weights import Weights
+from headwater.show.values import Line, Panel, Progress, Table, silent
 from headwater.text.recall import RecallTask
 from headwater.train.loop import train_steps
 from headwater.train.loss import cross_entropy
@@ -27,7 +28,6 @@ from headwater.train.ngrams import KneserNey, count_ngrams
 from headwater.train.plan import Plan
 from headwater.train.predictors import Predictor, Transformer
 from headwater.train.recurrent import Recurrent, RecurrentModule, equal_in_size
-from headwater.train.studies.result import Line, Panel, Progress, Table, silent
 
 ORDERS = (2, 3, 5)
 """Of the n-grams."""

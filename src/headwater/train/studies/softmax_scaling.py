@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headwater.train.studies.result import Line, Panel, Progress, Table, silent
+from headwater.show.values import Line, Panel, Progress, Table, silent
 
 KEYS = 32
 DRAWS = 1000

@@ -2,9 +2,9 @@ import math
 
 import pytest
 
-from headwater.cli.plots import MOST_TICKS, Cloud, Disc, _draw, check_plot, draw
 from headwater.errors import InputError
-from headwater.train.studies.result import Line, Panel
+from headwater.show.plots import MOST_TICKS, _draw, check_plot, draw
+from headwater.show.values import Cloud, Disc, Line, Panel
 
 LINES = (
     Line(label="falling", x=(1.0, 10.0, 100.0), y=(1.0, 0.1, 0.0)),

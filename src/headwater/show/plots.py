@@ -3,13 +3,12 @@
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from headwater.errors import InputError
 from headwater.files.atomic import write_file
-from headwater.train.studies.result import Line, Panel
+from headwater.show.values import Cloud, Grid, Line, Panel
 
 FORMATS = ("svg", "png", "pdf")
 # Okabe and Ito's colours, which most people with a colour vision deficiency can tell apart; their yellow is too faint on white.
@@ -28,38 +27,6 @@ MOST_NAMES = 24
 """Rows or columns of a grid whose names have room beside it."""
 MOST_NUMBERS = 72
 """Cells of a grid that have room for their numbers."""
-
-
-@dataclass(frozen=True)
-class Disc:
-    """All complex numbers up to a size."""
-
-    label: str
-    radius: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cloud:
-    """Points of the complex plane, and the discs that they would fill by chance."""
-
-    title: str
-    points: tuple[complex, ...]
-    discs: tuple[Disc, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Grid:
-    """A number for each row and column, as colours: one for what is above ``middle``, another for what is below."""
-
-    title: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    values: tuple[tuple[float, ...], ...]
-    x: str
-    y: str
-    middle: float
-    reach: float
-    """How far from the middle the strongest colours are: grids that are compared share it."""
 
 
 Picture: TypeAlias = Panel | Cloud | Grid

@@ -1,4 +1,4 @@
-"""What every study hands back: tables for people, plain data for programs, curves for a plot."""
+"""What answers are shown as: tables, trees, curves, clouds and grids; plain values, drawn elsewhere."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,6 +45,60 @@ class Panel:
     lines: tuple[Line, ...]
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
+
+
+@dataclass(frozen=True)
+class Disc:
+    """All complex numbers up to a size."""
+
+    label: str
+    radius: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """Points of the complex plane, and the discs that they would fill by chance."""
+
+    title: str
+    points: tuple[complex, ...]
+    discs: tuple[Disc, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """A number for each row and column, as colours: one for what is above ``middle``, another for what is below."""
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float, ...], ...]
+    x: str
+    y: str
+    middle: float
+    reach: float
+    """How far from the middle the strongest colours are: grids that are compared share it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branch:
+    """One addend, and what it is made of: the values of its branches add up to its own."""
+
+    label: str
+    value: float
+    note: str = ""
+    """Said beside the number, for people."""
+    kind: str = ""
+    """What it is: head, source, neuron, bias, remainder …; colours and signs may go by it."""
+    branches: tuple["Branch", ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """A number taken apart, and what is to be said about it below: the certificate above all."""
+
+    title: str
+    root: Branch
+    remarks: tuple[str, ...] = ()
 
 
 class Result(Protocol):
