@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from headwater.cli.terminal import note, show_json, use_cores, working
-from headwater.errors import InputError
+from headwater.cli.texts import read_prompt
 
 if TYPE_CHECKING:
     from headwater.api import Model
@@ -63,7 +63,7 @@ def generate(  # noqa: PLR0913  (each is one choice a person makes on the comman
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     with working(f"reading {model}"):
         loaded = load(model)
-    prompt = _prompt(loaded, text, ids)
+    prompt = read_prompt(loaded, text, ids)
     drawn: list[int] = []
     pieces = _pieces(loaded, prompt, _collect(loaded.generate(prompt, sampling, most=most, past_end=past_end), drawn), stop)
     if json:
@@ -76,24 +76,6 @@ def generate(  # noqa: PLR0913  (each is one choice a person makes on the comman
     sys.stdout.write("\n")
     if len(prompt) + len(drawn) > loaded.config.context:
         note(f"the context of {loaded.config.context:,} positions is full")
-
-
-def _prompt(loaded: "Model", text: str | None, ids: str | None) -> list[int]:
-    if (text is None) == (ids is None):
-        raise InputError(
-            "both a text and ids" if text is not None else "neither a text nor ids", "one of them", "give TEXT or --ids 1,2,3"
-        )
-    if ids is not None:
-        try:
-            return [int(part) for part in ids.replace(",", " ").split()]
-        except ValueError:
-            raise InputError(f"--ids {ids!r:.80}", "whole numbers", "write --ids 12,7,33") from None
-    assert text is not None, "one of the two is there"
-    if text.startswith("-") and text != "-":
-        raise InputError(
-            f"{text!r:.80}", "an option that exists, or a text", "see --help; a text that begins with a dash goes in by '-'"
-        )
-    return [int(token) for token in loaded.tokens(sys.stdin.read() if text == "-" else text)[0]]
 
 
 def _collect(tokens: Iterator[int], into: list[int]) -> Iterator[int]:
