@@ -88,7 +88,7 @@ def headwater_recorded():
     from headwater.model.record import record
 
     weights, text = _weights(), tokens()
-    return lambda: record(weights, text)
+    return lambda: record(weights, text).logits
 
 
 def headwater_recorded_like_peer():
@@ -115,7 +115,7 @@ def headwater_recorded_like_peer():
             "out",
         ]
     ]
-    return lambda: record(weights, text, sites)
+    return lambda: record(weights, text, sites).logits
 
 
 def transformers_sdpa():

@@ -1,21 +1,31 @@
 """What a forward pass leaves behind when somebody looks."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from headwater.errors import InputError
 from headwater.model.config import ModelConfig
-from headwater.model.forward import forward, run_block, unembed
+from headwater.model.forward import affine, final_stream, last_norm, run_block
 from headwater.model.positions import place
-from headwater.model.taps import NOBODY, Chain, Recorder, Tap, all_sites, canonical, expand
+from headwater.model.taps import NOBODY, Chain, Enough, Fetcher, Recorder, Tap, all_sites, canonical, expand, show
 from headwater.model.weights import Weights
 from headwater.shapes import Logits, Tokens
 
-KEPT = ("embed", "positions", "L*.in", "L*.attention", "L*.feed_forward", "L*.out", "final")
-"""What is kept unless told otherwise: the stream and everything that was written to it."""
+KEPT = (
+    *("embed", "positions", "*.scale"),
+    *("L*.in", "L*.mixed", "L*.attention", "L*.feed_forward", "L*.out", "final"),
+)
+"""What is kept unless told otherwise: the stream, everything that was written to it, and what norms multiplied it by."""
+MADE_AGAIN = 128 * 2**20
+"""Bytes of sites that were made again and stay at hand for the next who asks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,30 +33,45 @@ class Record(Mapping[str, Tensor]):
     """The values of one forward pass, by site: ``record["L0.pattern"]``, ``record["L0.t3"]``.
 
     Sites that were kept are there; any other is made again, by running its block once more on the stream that the block got.
-    So a record's memory is linear in the context, and still every site of the model can be asked for.
+    So a record's memory is linear in the context, and still every site of the model can be asked for. Logits are made when somebody asks.
     """
 
     weights: Weights
     tokens: Tokens
-    logits: Logits
     kept: dict[str, Tensor]
     tap: Tap = NOBODY
     """What intervened, and will again when a site is made anew."""
+    made: "OrderedDict[str, Tensor]" = field(default_factory=OrderedDict[str, Tensor], repr=False)
+    """Sites that were made again, the latest last."""
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
     def __repr__(self) -> str:
         texts, length = self.tokens.shape
-        size = sum(tensor.nbytes for tensor in self.kept.values()) + self.logits.nbytes
-        return (
-            f"Record({texts} × {length} tokens, {self.config.layers} layers, {len(self.kept)} sites kept, {size / 1e6:.1f} MB)"
-        )
+        return f"{type(self).__name__}({texts} × {length} tokens, {self.config.layers} layers, {len(self.kept)} sites kept, {self.size / 1e6:.1f} MB)"
 
     @property
     def config(self) -> ModelConfig:
         """The model's configuration."""
         return self.weights.config
+
+    @property
+    def size(self) -> int:
+        """Bytes of what was kept."""
+        return sum(tensor.nbytes for tensor in {id(tensor): tensor for tensor in self.kept.values()}.values())
+
+    @cached_property
+    def logits(self) -> Logits:
+        """What the model says after each token."""
+        with torch.no_grad():
+            return show(self.tap, "logits", affine(self.kept["final"], self.weights.W_U, self.weights.b_U))
+
+    def logits_at(self, position: int) -> Float[Tensor, "batch vocab"]:
+        """What the model says after one position; the others' logits are not made for it."""
+        if "logits" in self.__dict__ or self.tap.wants("logits"):
+            return self.logits[:, position]
+        return affine(self.kept["final"][:, position], self.weights.W_U, self.weights.b_U)
 
     def __iter__(self) -> Iterator[str]:
         return iter(all_sites(self.config))
@@ -60,22 +85,46 @@ class Record(Mapping[str, Tensor]):
         except InputError:
             return False
 
+    def get(self, key: str, default: Any = None) -> Any:
+        """The values at a site; ``default`` where this model has none of that name."""
+        return self[key] if key in self else default  # noqa: SIM401  (this is that very function)
+
     def __getitem__(self, site: str) -> Tensor:
         name = canonical(self.config, site)
         if name == "logits":
             return self.logits
-        return self.kept[name] if name in self.kept else self._again(name)
+        return self.kept[name] if name in self.kept else self.together([name])[name]
 
     @torch.no_grad()
-    def _again(self, site: str) -> Tensor:
-        recorder = Recorder([site])
-        tap, part = Chain(self.tap, recorder), site.split(".", 1)[0]
+    def together(self, sites: Iterable[str]) -> dict[str, Tensor]:
+        """Some sites of one block, made again in one go where they were not kept."""
+        names = [canonical(self.config, site) for site in sites]
+        found = {
+            name: self.kept[name] if name in self.kept else self.made[name]
+            for name in names
+            if name in self.kept or name in self.made
+        }
+        missing = [name for name in names if name not in found]
+        if missing:
+            fetcher = Fetcher(missing)
+            # Who looks decides which of several equal ways a pass takes: the same ones look again, so that no rounding differs.
+            with suppress(Enough):
+                self._again(missing[0].split(".", 1)[0], Chain(self.tap, Recorder(self.kept), fetcher))
+            found |= fetcher.kept
+            self._stay(fetcher.kept)
+        return found
+
+    def _again(self, part: str, tap: Tap) -> None:
         if part == "final":
-            unembed(self.weights, self._stream_into(self.config.layers), tap)
+            last_norm(self.weights, self._stream_into(self.config.layers), tap)
         else:
             layer = int(part.removeprefix("L"))
             run_block(self.weights, layer, self._stream_into(layer), place(self.weights, 0, self.tokens.shape[1]), tap)
-        return recorder.kept[site]
+
+    def _stay(self, sites: dict[str, Tensor]) -> None:
+        self.made.update(sites)
+        while len(self.made) > 1 and sum(tensor.nbytes for tensor in self.made.values()) > MADE_AGAIN:
+            self.made.popitem(last=False)
 
     def _stream_into(self, layer: int) -> Tensor:
         """The stream that a block, or after the last one the unembedding, is handed."""
@@ -98,8 +147,9 @@ def record(weights: Weights, tokens: Tokens, sites: Iterable[str] = (), *, tap: 
     """
     check_tokens(weights.config, tokens)
     recorder = Recorder([*KEPT, *expand(weights.config, sites)])
-    logits = forward(weights, tokens, Chain(tap, recorder))
-    return Record(weights, tokens, logits, recorder.kept, tap)
+    watching = Chain(tap, recorder)
+    last_norm(weights, final_stream(weights, tokens, watching), watching)
+    return Record(weights, tokens, recorder.kept, tap)
 
 
 def check_tokens(config: ModelConfig, tokens: Tensor) -> None:

@@ -91,6 +91,21 @@ class Recorder(Tap):
         return value
 
 
+class Enough(Exception):  # noqa: N818  (no error: the pass has done what it was for)
+    """Raised by a tap to end a pass: it has seen all that it wanted."""
+
+
+class Fetcher(Recorder):
+    """Keeps the sites of these names, and ends the pass when it has them all: nothing further is computed."""
+
+    def __call__(self, site: str, value: Tensor) -> Tensor:
+        """Keep the value; leave when it was the last."""
+        super().__call__(site, value)
+        if len(self.kept) == len(self.patterns):
+            raise Enough
+        return value
+
+
 class Chain(Tap):
     """Several taps, each seeing what the one before it handed on."""
 

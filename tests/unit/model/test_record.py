@@ -26,7 +26,35 @@ def test_what_is_kept_grows_linearly_with_the_text():
     run = record(random_weights(CONFIG, 0), TOKENS)
     assert "L0.pattern" not in run.kept
     assert "L0.pattern" in record(random_weights(CONFIG, 0), TOKENS, ["L*.pattern"]).kept
-    assert all(tensor.shape[:2] == (1, 3) for tensor in run.kept.values())
+    once, twice = (record(random_weights(CONFIG, 0), tokens).size for tokens in (TOKENS, TOKENS.repeat(1, 2)))
+    assert twice == 2 * once
+
+
+def test_sites_made_again_are_those_of_the_pass_bit_for_bit():
+    weights = random_weights(CONFIG, 0)
+    sites = [site for site in record(weights, TOKENS) if site not in ("logits", "L0.head_writes", "L1.head_writes")]
+    whole = record(weights, TOKENS, sites)
+    # Whoever looks at patterns or gates makes the pass take another of several equal ways, so these are asked for here too.
+    again = record(weights, TOKENS, ["L*.pattern", "L*.gates"])
+    for site in sites:
+        assert torch.equal(again[site], whole[site]), site
+    assert record(weights, TOKENS).get("L9.in") is None
+    assert torch.equal(whole.get("L1.in"), whole["L1.in"])
+
+
+def test_what_was_made_again_stays_at_hand_within_bounds(monkeypatch):
+    run = record(random_weights(CONFIG, 0), TOKENS)
+    assert run["L0.pattern"] is run["L0.pattern"]
+    monkeypatch.setattr("headwater.model.record.MADE_AGAIN", 1)
+    assert run["L1.pattern"] is run["L1.pattern"]
+    assert list(run.made) == ["L1.pattern"]
+
+
+def test_logits_of_one_position_are_those_of_all():
+    run = record(random_weights(CONFIG, 0), TOKENS)
+    alone = run.logits_at(1)
+    assert "logits" not in run.__dict__
+    assert torch.allclose(alone, run.logits[:, 1], atol=1e-12)
 
 
 def test_the_documents_letters_name_steps_in_both_kinds_of_block():
