@@ -1,0 +1,204 @@
+"""What an edit does to what a model says: in the frozen model, where it is exactly its part, and in the real one beside it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headwater.errors import InputError
+from headwater.model.record import Record, record
+from headwater.model.taps import Chain, Tap
+from headwater.show.values import Progress, silent
+from headwater.trace.edits import Edit, Freeze, Zero, every_ablation
+from headwater.trace.places import within
+from headwater.trace.question import about_logit
+from headwater.trace.sweep import Swept, sweep
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a model says about a token after a position."""
+
+    answer: float
+    """The token's logit, or how far it is above another's."""
+    probability: float
+    log_probability: float
+    divergence: float
+    """KL(before ‖ now) over the whole vocabulary, in nats."""
+
+    def plain(self) -> dict[str, float]:
+        """For programs."""
+        return {
+            "answer": self.answer,
+            "probability": self.probability,
+            "log_probability": self.log_probability,
+            "kl": self.divergence,
+        }
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One edit, told three times: before it, after it with all else frozen, and after it in the model as it is."""
+
+    edit: Tap
+    before: Reading
+    frozen: Reading
+    """Patterns, scales of norms and gates are held at what the run measured."""
+    unfrozen: Reading
+    """Everything downstream answers to the edit."""
+    part: float | None
+    """What the edited write comes to in the answer, by a sweep upstream: by so much the frozen model's answer falls when it is zeroed. None where it is not."""
+
+    @property
+    def frozen_change(self) -> float:
+        """By how much the edit moves the answer of the frozen model."""
+        return self.frozen.answer - self.before.answer
+
+    @property
+    def change(self) -> float:
+        """By how much the edit moves the answer of the model."""
+        return self.unfrozen.answer - self.before.answer
+
+    @property
+    def certificate(self) -> float | None:
+        """How far the frozen model's change is from the part."""
+        return None if self.part is None else abs(self.frozen_change + self.part)
+
+    @property
+    def name(self) -> str:
+        """The place that was edited."""
+        return str(self.edit.place if isinstance(self.edit, Edit) else self.edit)
+
+    def __str__(self) -> str:
+        part = "" if self.part is None else f"part {self.part:+.4g}, "
+        return (
+            f"{self.name}: {part}frozen {self.frozen_change:+.4g}, unfrozen {self.change:+.4g}, "
+            f"p {self.before.probability:.3g} → {self.unfrozen.probability:.3g}, KL {self.unfrozen.divergence:.3g}"
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "place": self.name,
+            "edit": repr(self.edit),
+            "part": self.part,
+            "frozen_change": self.frozen_change,
+            "change": self.change,
+            "before": self.before.plain(),
+            "frozen": self.frozen.plain(),
+            "unfrozen": self.unfrozen.plain(),
+            "certificate": self.certificate,
+        }
+
+
+@dataclass(frozen=True)
+class LossEffect:
+    """What an edit does to the loss on a text, in nats for each token that was predicted."""
+
+    edit: Tap
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        """By how much the text became less expected."""
+        return self.after - self.before
+
+    @property
+    def name(self) -> str:
+        """The place that was edited."""
+        return str(self.edit.place if isinstance(self.edit, Edit) else self.edit)
+
+    def plain(self) -> dict[str, Any]:
+        """For programs."""
+        named = {"place": self.name, "edit": repr(self.edit)}
+        return {**named, "before": self.before, "after": self.after, "change": self.change}
+
+
+def certificate(found: Sequence[Effect]) -> float | None:
+    """The largest distance between a part and what taking it away did to the frozen model; None where there are no parts."""
+    return max((effect.certificate for effect in found if effect.certificate is not None), default=None)
+
+
+def effect(run: Record, edit: Tap, position: int, token: int, against: int | None = None) -> Effect:
+    """What an edit does to a token's logit (or how far it is above another's) after a position.
+
+    >>> from headwater.model.presets import named
+    >>> from headwater.model.weights import Weights
+    >>> from headwater.trace.places import find_place
+    >>> run = record(Weights.draw(named("one-layer"), seed=0), torch.tensor([[1, 2, 3]]))
+    >>> found = effect(run, Zero(find_place("L0H3", run.config)), position=2, token=7)
+    >>> abs(found.frozen_change + found.part) < 1e-5
+    True
+    """
+    return effects(run, position, token, against, edits=[edit])[0]
+
+
+@torch.no_grad()
+def effects(
+    run: Record,
+    position: int,
+    token: int,
+    against: int | None = None,
+    *,
+    edits: Sequence[Tap] | None = None,
+    progress: Progress = silent,
+) -> list[Effect]:
+    """What each edit does by itself; unless told otherwise, each head and each feed-forward layer is zeroed."""
+    swept = sweep(run, about_logit(run, position, token, against))
+    position, chosen = within(position, run.tokens.shape[1]), every_ablation(run) if edits is None else edits
+    before = _log_probabilities(run, position)
+
+    def read(now: Record) -> Reading:
+        logits, said = now.logits_at(position)[0].double(), _log_probabilities(now, position)
+        answer = logits[token] if against is None else logits[token] - logits[against]
+        # What had no probability before has no share in the divergence, whatever became of it.
+        share = torch.where(before.isneginf(), 0.0, before.exp() * (before - said))
+        return Reading(float(answer), float(said[token].exp()), float(said[token]), max(0.0, float(share.sum())))
+
+    found: list[Effect] = []
+    as_it_was, freeze = read(run), Freeze(run)
+    for number, edit in enumerate(chosen):
+        progress(f"{len(chosen)} edits", number / len(chosen))
+        frozen, unfrozen = edited(run, Chain(freeze, edit)), edited(run, edit)
+        found.append(Effect(edit, as_it_was, read(frozen), read(unfrozen), _part(swept, edit)))
+    return found
+
+
+@torch.no_grad()
+def loss_effects(run: Record, edits: Sequence[Tap] | None = None, *, progress: Progress = silent) -> list[LossEffect]:
+    """What each edit by itself does to the mean loss on the run's text; unless told otherwise, heads and feed-forward layers are zeroed."""
+    if run.tokens.shape[1] < 2:
+        raise InputError("the loss on a text of one token", "a token to predict from those before it", "give a longer text")
+    chosen, before, found = every_ablation(run) if edits is None else edits, _loss(run), list[LossEffect]()
+    for number, edit in enumerate(chosen):
+        progress(f"{len(chosen)} edits", number / len(chosen))
+        found.append(LossEffect(edit, before, _loss(edited(run, edit))))
+    return found
+
+
+def edited(run: Record, edit: Tap) -> Record:
+    """The same text once more, with an edit on top of what intervened in the run already."""
+    return record(run.weights, run.tokens, tap=Chain(run.tap, edit))
+
+
+def _log_probabilities(run: Record, position: int) -> Float[Tensor, " vocab"]:
+    return run.logits_at(position)[0].double().log_softmax(dim=-1)
+
+
+def _loss(run: Record) -> float:
+    said = run.logits[:, :-1].double().log_softmax(dim=-1)
+    return -float(said.gather(2, run.tokens[:, 1:, None].long()).mean())
+
+
+def _part(swept: Swept, edit: Tap) -> float | None:
+    """What a zeroed write came to at the positions where it was zeroed; None where no write was."""
+    if not isinstance(edit, Zero):
+        return None
+    site, name = edit.place.site, str(edit.place.at(None))
+    given: dict[str, Callable[[], Tensor | None]] = {"embed": swept.tokens, "positions": swept.positions}
+    parts = given[site]() if site in given else swept.writes.get(name)
+    return None if parts is None else float(parts[:, edit.place.numbers(parts.shape[1])].sum())
