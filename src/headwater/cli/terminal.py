@@ -59,7 +59,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: 
         table.add_column(head, justify=justify, header_style="dim", width=width, no_wrap=True)
     for row in rows:
         # As text and not as markup: a tensor or token may be called [bold].
-        table.add_row(*(Text(_folded(cell, width)) for cell, width in zip(row, widths, strict=True)))
+        table.add_row(*(Text(folded(cell, width)) for cell, width in zip(row, widths, strict=True)))
     screen.width = max(screen.width, sum(widths) + gap * (len(widths) - 1))
     screen.print(table)
 
@@ -83,7 +83,8 @@ def _squeezed(widths: list[int], heads: list[int], room: int) -> list[int]:
     return chosen
 
 
-def _folded(text: str, width: int) -> str:
+def folded(text: str, width: int) -> str:
+    """A text in lines of at most this width, where it may be folded at all: between words, and never inside quotes if it can be helped."""
     return "\n".join(line for whole in text.split("\n") for line in _lines(whole, width, _PIECES))
 
 

@@ -101,6 +101,10 @@ class Tree:
     remarks: tuple[str, ...] = ()
 
 
+Section: TypeAlias = Tree | Table | Panel | Cloud | Grid
+"""Anything that an answer is made of when it is shown."""
+
+
 class Result(Protocol):
     """A study's outcome: a frozen value."""
 
