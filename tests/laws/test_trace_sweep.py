@@ -57,7 +57,7 @@ def test_a_question_at_the_embeddings_is_the_gradient_of_the_frozen_model(member
     said = forward(weights, tokens[:1], frozen)
     assert torch.allclose(said, run.logits, atol=1e-9)
     (gradient,) = torch.autograd.grad(said[0, position, token], frozen.embed)
-    assert torch.allclose(gradient, sweep(run, about_logit(run, position, token)).question, atol=1e-9)
+    assert torch.allclose(gradient, sweep(run, about_logit(run, position, token)).q[0], atol=1e-9)
 
 
 class Silenced(Frozen):
@@ -99,7 +99,7 @@ def test_later_tokens_have_no_part_in_what_was_said_before_them(member, which):
     weights, tokens = member
     run = record(weights, tokens[:1])
     position = which % tokens.shape[1]
-    assert bool((sweep(run, about_logit(run, position, 0)).tokens()[0, position + 1 :] == 0).all())
+    assert bool((sweep(run, about_logit(run, position, 0)).tokens()[position + 1 :] == 0).all())
 
 
 @pytest.mark.parametrize(("position", "token"), [(9, 0), (0, 99), (-9, 0)])

@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 from einops import einsum
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -42,10 +42,12 @@ class Rule:
         return torch.arange(source)[some] <= last_seen[:, None]
 
 
-def scores(q: Queries, k: Sources, rule: Rule) -> Pattern:
-    """``q kᵀ · scale``, −∞ where a destination may not look."""
+def scores(q: Queries, k: Sources, rule: Rule, at: Int[Tensor, " dest"] | None = None) -> Pattern:
+    """``q kᵀ · scale``, −∞ where a destination may not look; ``at`` are the destinations' positions where they are only some."""
     raw = einsum(q, k, "batch head dest d_head, batch head source d_head -> batch head dest source") * rule.scale
-    return raw.masked_fill(~rule.allowed(q.shape[2], k.shape[2]).to(raw.device), -math.inf)
+    source = k.shape[2]
+    allowed = rule.allowed(q.shape[2], source) if at is None else rule.allowed(source, source)[at.cpu()]
+    return raw.masked_fill(~allowed.to(raw.device), -math.inf)
 
 
 def mix(pattern: Pattern, v: Sources) -> Mixed:

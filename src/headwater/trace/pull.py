@@ -1,15 +1,19 @@
 """Questions pulled through the components of a block.
 
-A question about the stream is a covector ``q`` at each position; its answer is ``Σ_pos <x_pos, q_pos>``. With what a run measured held
-fixed (patterns, scales of norms, gates of activations) every component is an affine map. Pulling a question through it gives the question
+A question about the stream is a covector ``q`` at each of some positions; its answer is ``Σ_row <x_row, q_row>``. With what a run measured
+held fixed (patterns, scales of norms, gates of activations) every component is an affine map. Pulling a question through it gives the question
 about its input that has the same answer but for constants, which are the parts that biases have::
 
+    residual sum  <x + w, q>  = <x, q> + <w, q>
     norm          <LN(x), q>  = <x, s · C(γ ∘ q)> + <β, q>            C takes the mean out; RMSNorm: no C, no β
-    attention     <att(x), q> = Σ_source <x_source, Σ_heads W_V W_O Σ_dest A[dest, source] q_dest> + <b_V W_O, q> + <b_O, q>
+    attention     <att(x), q> = Σ_source <x_source, Σ_heads W_V W_O Σ_dest A[dest, source] q_dest> + Σ A <b_V W_O, q> + <b_O, q>
     feed-forward  <ff(x), q>  = <x, W_in (g ∘ W_out q)> + <b_in, g ∘ W_out q> + <b_out, q>
+
+A gated layer's ``g`` is its whole gate branch. Several questions may be asked at once, along the axes before the last two.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from einops import einsum, repeat
 from jaxtyping import Float
@@ -17,9 +21,10 @@ from torch import Tensor
 
 from headwater.model.config import LayerNorm, RMSNorm
 from headwater.model.weights import AttentionWeights, FeedForwardWeights, NormWeights
-from headwater.shapes import Pattern, Stream
 
-Constants = dict[str, Float[Tensor, "batch pos"]]
+Covectors: TypeAlias = Float[Tensor, "*many row d_model"]
+"""One covector for each position that a question is about."""
+Constants: TypeAlias = dict[str, Float[Tensor, "*many row"]]
 """What each bias adds to the answer, at the position where it is added."""
 
 
@@ -27,37 +32,51 @@ Constants = dict[str, Float[Tensor, "batch pos"]]
 class Pulled:
     """A question about a component's input, and what the component's biases add to its answer."""
 
-    question: Stream
+    q: Covectors
     constants: Constants
 
 
-def through_norm(norm: LayerNorm | RMSNorm, weights: NormWeights, scale: Float[Tensor, "batch pos"], q: Stream) -> Pulled:
+def through_norm(norm: LayerNorm | RMSNorm, weights: NormWeights, scale: Float[Tensor, " row"], q: Covectors) -> Pulled:
     """Through ``(x − mean) · scale ∘ gain + bias`` with the scale held fixed."""
     gained = q if weights.gain is None else q * weights.gain
     if isinstance(norm, LayerNorm):
         gained = gained - gained.mean(dim=-1, keepdim=True)
     constants = {} if weights.bias is None else {"bias": q @ weights.bias}
-    return Pulled(scale[..., None] * gained, constants)
+    return Pulled(scale[:, None] * gained, constants)
 
 
-def through_attention(weights: AttentionWeights, pattern: Pattern, q: Stream) -> Pulled:
-    """Through all heads of a layer with their patterns held fixed."""
+def through_attention(weights: AttentionWeights, pattern: Float[Tensor, "head row source"], q: Covectors) -> Pulled:
+    """Through the heads of a layer with their patterns held fixed, from destinations to all sources."""
     group = len(weights.W_O) // len(weights.W_V)
     W_V = repeat(weights.W_V, "key_head d_model d_head -> (key_head group) d_model d_head", group=group)
-    wanted = einsum(q, weights.W_O, "batch dest d_model, head d_head d_model -> batch head dest d_head")
-    at_sources = einsum(pattern, wanted, "batch head dest source, batch head dest d_head -> batch head source d_head")
-    question = einsum(at_sources, W_V, "batch head source d_head, head d_model d_head -> batch source d_model")
+    wanted = wanted_of_heads(weights, q)
+    at_sources = einsum(pattern, wanted, "head row source, ... head row d_head -> ... head source d_head")
+    asked = einsum(at_sources, W_V, "... head source d_head, head d_model d_head -> ... source d_model")
     constants: Constants = {}
     if weights.b_V is not None:
         b_V = repeat(weights.b_V, "key_head d_head -> (key_head group) d_head", group=group)
-        each = einsum(wanted, b_V, "batch head dest d_head, head d_head -> batch head dest")
-        constants |= {f"H{head}.b_V": each[:, head] for head in range(len(weights.W_O))}
+        each = einsum(wanted, b_V, pattern.sum(dim=-1), "... head row d_head, head d_head, head row -> ... head row")
+        constants |= {f"H{head}.b_V": each[..., head, :] for head in range(len(weights.W_O))}
     if weights.b_O is not None:
         constants["b_O"] = q @ weights.b_O
-    return Pulled(question, constants)
+    return Pulled(asked, constants)
 
 
-def through_feed_forward(weights: FeedForwardWeights, gates: Float[Tensor, "batch pos d_mlp"], q: Stream) -> Pulled:
+def wanted_of_heads(weights: AttentionWeights, q: Covectors) -> Float[Tensor, "*many head row d_head"]:
+    """The question about what each head mixed: ``W_O q``."""
+    return einsum(q, weights.W_O, "... row d_model, head d_head d_model -> ... head row d_head")
+
+
+def one_head(weights: AttentionWeights, head: int) -> AttentionWeights:
+    """A layer that has this head only; what all heads share (``b_O``) is left out."""
+    key_head = head * len(weights.W_V) // len(weights.W_O)
+    b_V = None if weights.b_V is None else weights.b_V[key_head, None]
+    own = {"W_Q": weights.W_Q[head, None], "W_O": weights.W_O[head, None]}
+    shared = {"W_K": weights.W_K[key_head, None], "W_V": weights.W_V[key_head, None]}
+    return replace(weights, **own, **shared, b_Q=None, b_K=None, b_V=b_V, b_O=None)
+
+
+def through_feed_forward(weights: FeedForwardWeights, gates: Float[Tensor, "row d_mlp"], q: Covectors) -> Pulled:
     """Through ``(gates ∘ (x W_in + b_in)) W_out + b_out`` with the gates held fixed."""
     opened = gates * (q @ weights.W_out.T)
     biases = {"b_in": (weights.b_in, opened), "b_out": (weights.b_out, q)}

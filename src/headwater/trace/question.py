@@ -1,50 +1,76 @@
-"""What can be asked of a run: a number that is linear in the stream that the last block leaves."""
+"""What can be asked of a run: any number that is linear in its stream."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from headwater.errors import InputError
 from headwater.model.config import PreNorm
 from headwater.model.record import Record
-from headwater.shapes import Stream
-from headwater.trace.pull import Constants, through_norm
+from headwater.trace.course import course
+from headwater.trace.pull import Covectors, through_norm
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """``Σ_pos <x_pos, about_pos>`` and constants, ``x`` being the stream after the last block."""
+    """``Σ_row <x_row, q_row>`` and constants, ``x`` being the stream at a stage of its course.
 
-    about: Stream
-    constants: Constants
+    Several questions may be asked at once, along the axes before the last two of ``q``.
+    """
+
+    stage: int
+    at: Int[Tensor, " row"]
+    """The positions that it is about."""
+    q: Covectors
+    constants: Mapping[str, Float[Tensor, "*many"]]
+    """What biases have added since, by their names."""
 
 
-def about_logit(record: Record, position: int, token: int, against: int | None = None) -> Question:
-    """The logit of a token after a position, or how far it is above that of another."""
-    texts, length = record.tokens.shape
-    if texts != 1:
-        raise InputError(f"a run of {texts} texts", "a run of one", "record them one by one")
-    position = _within(position, length, "position")
-    token = _within(token, record.config.vocab, "token")
+def about_logit(record: Record, position: int, token: int, against: int | None = None, *, centred: bool = False) -> Question:
+    """The logit of a token after a position; how far it is above another's; or above the mean of all (``centred``).
+
+    A difference of logits is the same difference of log-probabilities: what the softmax divides by falls out.
+    """
+    check_one_text(record)
+    position = within(position, record.tokens.shape[1], "position")
+    chosen = [within(each, record.config.vocab, "token") for each in (token, against) if each is not None]
     W_U, b_U = record.weights.W_U, record.weights.b_U
-    wanted, bias = W_U[:, token], None if b_U is None else b_U[token]
-    if against is not None:
-        against = _within(against, record.config.vocab, "token")
-        wanted, bias = wanted - W_U[:, against], None if b_U is None or bias is None else bias - b_U[against]
-    q = torch.zeros_like(record["final"])
-    q[0, position] = wanted
-    constants: Constants = {}
-    if bias is not None:
-        constants["b_U"] = torch.zeros_like(q[..., 0])
-        constants["b_U"][0, position] = bias
-    norm = record.config.norm
-    if isinstance(norm, PreNorm):
-        pulled = through_norm(norm.norm, record.weights.norm_final, record["final.scale"], q)
-        q, constants = pulled.question, constants | {f"final.{name}": value for name, value in pulled.constants.items()}
-    return Question(q, constants)
+    direction = _above(W_U, chosen, centred=centred)
+    bias = None if b_U is None else _above(b_U[None], chosen, centred=centred)
+    at = torch.tensor([position], device=W_U.device)
+    return about_final(record, at, direction[None], {} if bias is None else {"b_U": bias[0]})
 
 
-def _within(number: int, size: int, what: str) -> int:
+def about_final(
+    record: Record, at: Int[Tensor, " row"], q: Covectors, constants: Mapping[str, Float[Tensor, "*many"]]
+) -> Question:
+    """A question about what the unembedding reads, as one about the stream that the last block leaves."""
+    norm, weights = record.config.norm, record.weights.norm_final
+    stage = len(course(record.config))
+    if not isinstance(norm, PreNorm):
+        return Question(stage, at, q, constants)
+    pulled = through_norm(norm.norm, weights, record["final.scale"][0, at], q)
+    biases = {f"final.{name}": value.sum(dim=-1) for name, value in pulled.constants.items()}
+    return Question(stage, at, pulled.q, {**constants, **biases})
+
+
+def _above(columns: Float[Tensor, "d_model vocab"], chosen: list[int], *, centred: bool) -> Float[Tensor, " d_model"]:
+    first, *others = chosen
+    if centred:
+        return columns[:, first] - columns.mean(dim=-1)
+    return columns[:, first] - columns[:, others[0]] if others else columns[:, first]
+
+
+def check_one_text(record: Record) -> None:
+    """Refuse a record of several texts: a question is about one."""
+    if len(record.tokens) != 1:
+        raise InputError(f"a run of {len(record.tokens)} texts", "a run of one", "record them one by one")
+
+
+def within(number: int, size: int, what: str) -> int:
     """A number counted from the front, or from the back where it is negative."""
     if not -size <= number < size:
         raise InputError(f"{what} {number}", f"a {what} from 0 to {size - 1}", f"choose another {what}")

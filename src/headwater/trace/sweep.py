@@ -1,107 +1,127 @@
-"""One sweep upstream: what a question comes to at the embeddings, and what every bias on the way adds."""
+"""One sweep upstream: what a question comes to at every component and every token, through everything downstream.
+
+What meets at one place is added up there, so that the number of ways to get there does not matter: a model's (1 + heads)^layers paths are all
+in the sum, and none of them is walked. Kept apart are only their orders: by how many heads a path goes.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
-from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from headwater.model.config import NoNorm, PostNorm
 from headwater.model.record import Record
-from headwater.shapes import Stream
-from headwater.trace.pull import Constants, Pulled, through_attention, through_feed_forward, through_norm
+from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, Step, course
+from headwater.trace.frozen import Frozen
+from headwater.trace.pull import Covectors, Pulled, through_attention, through_feed_forward, wanted_of_heads
 from headwater.trace.question import Question
+
+ByPlace = Mapping[str, Float[Tensor, "order *many pos"]]
 
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """A question about the end of a run, as a question about its embeddings."""
+    """A question pulled up to the embeddings: what each thing on the way comes to in its answer.
 
-    record: Record
-    question: Stream
-    """About what the embedding (and positions in the stream) wrote."""
-    constants: Mapping[str, Float[Tensor, "batch pos"]]
-    """By name of the bias, at the position where it was added."""
-    writes: Mapping[str, Float[Tensor, "batch pos"]]
+    The first axis of everything is the order (heads between here and the question) where orders were asked for, else it has one entry; the
+    last is the position at which something was written.
+    """
+
+    q: Float[Tensor, "order *many pos d_model"]
+    """The question about the embeddings (and about positions in the stream)."""
+    given: ByPlace
+    """What tokens' own embeddings (``embed``), and positions where they are in the stream (``positions``), come to."""
+    constants: ByPlace
+    """By name of the bias."""
+    asked: Mapping[str, Float[Tensor, "*many"]]
+    """Constants that the question brought with it."""
+    writes: ByPlace
     """What each head (``L0H3``) and each feed-forward layer (``L0.feed_forward``) comes to by what it wrote at a position, through everything
     downstream: by this much the answer would fall if it had written nothing there and all else stayed frozen. Writes are made of earlier ones, so
     that these do not add up; tokens, positions and constants do."""
+    layers: ByPlace
+    """The same for all that a layer wrote (``L0``), as the layers after it see it."""
 
-    def tokens(self) -> Float[Tensor, "batch pos"]:
-        """What each token's own embedding comes to in the answer, through everything downstream."""
-        return (self.record["embed"] * self.question).sum(dim=-1)
+    def tokens(self) -> Float[Tensor, "*many pos"]:
+        """What each token's own embedding comes to, over paths of all orders."""
+        return self.given["embed"].sum(dim=0)
 
-    def positions(self) -> Float[Tensor, "batch pos"] | None:
+    def positions(self) -> Float[Tensor, "*many pos"] | None:
         """What each position's vector comes to; None where the model adds none to the stream."""
-        if "positions" not in self.record:
-            return None
-        return (self.record["positions"] * self.question).sum(dim=-1)
+        return self.given["positions"].sum(dim=0) if "positions" in self.given else None
 
-    def answer(self) -> Float[Tensor, " batch"]:
-        """All of it, added up: the number that the model said."""
-        parts = [self.tokens(), *self.constants.values()]
-        at = self.positions()
-        return torch.stack([*parts, *([] if at is None else [at])]).sum(dim=(0, 2))
+    def biases(self) -> dict[str, Float[Tensor, "*many"]]:
+        """What each bias comes to, over all positions and orders."""
+        return {**self.asked, **{name: value.sum(dim=(0, -1)) for name, value in self.constants.items()}}
+
+    def orders(self) -> Float[Tensor, " order *many"]:
+        """What paths from tokens and positions come to, by how many heads they go."""
+        return torch.stack(list(self.given.values())).sum(dim=(0, -1))
+
+    def answer(self) -> Float[Tensor, "*many"]:
+        """All of it, added up in float64: the number that the model said."""
+        return sum((value.double() for value in self.biases().values()), self.orders().double().sum(dim=0))
 
 
 @dataclass(eq=False)
 class _Sweep:
     """A question on its way upstream."""
 
-    record: Record
-    constants: Constants
-    writes: Constants = field(default_factory=dict[str, Tensor])
+    frozen: Frozen
+    at: Tensor
+    orders: bool
+    given: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    constants: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    writes: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    layers: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    pending: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
+    """What components ask of the stages that they read."""
 
-    def note(self, place: str, pulled: Pulled) -> Stream:
+    def take(self, step: Step, q: Covectors, alone: Covectors) -> tuple[Covectors, Covectors]:
+        """Past one step; ``alone`` is the question that reaches it along the stream, past no other component of its layer."""
+        match step:
+            case Given(site=site):
+                self.given[site] = (self.frozen.rows(site, self.at) * q).sum(dim=-1)
+            case NormStep():
+                return self._note(self.frozen.through(step, self.at, q)), self.frozen.through(step, self.at, alone).q
+            case AttentionStep(layer=layer):
+                heads = self._heads(layer, q)
+                self.writes |= {f"L{layer}H{head}": heads[..., head, :] for head in range(heads.shape[-2])}
+                self._add(layer, f"L{layer}.attention", alone)
+                pattern = self.frozen.pattern(layer, self.at)
+                pulled = self._note(through_attention(self.frozen.block(layer).attention, pattern, q), f"L{layer}.")
+                self._ask(step, torch.cat([torch.zeros_like(pulled[:1]), pulled[:-1]]) if self.orders else pulled)
+            case FeedForwardStep(layer=layer):
+                self.writes[f"L{layer}.feed_forward"] = (self.frozen.rows(f"L{layer}.feed_forward", self.at) * q).sum(dim=-1)
+                self._add(layer, f"L{layer}.feed_forward", alone)
+                weights = self.frozen.block(layer).feed_forward
+                assert weights is not None, "a step that the model has"
+                pulled = through_feed_forward(weights, self.frozen.gates(layer, self.at), q)
+                self._ask(step, self._note(pulled, f"L{layer}."))
+        return q, alone
+
+    def _heads(self, layer: int, q: Covectors) -> Float[Tensor, "*many head row"]:
+        return (self.frozen.mixed(layer, self.at) * wanted_of_heads(self.frozen.block(layer).attention, q)).sum(dim=-1)
+
+    def _add(self, layer: int, site: str, alone: Covectors) -> None:
+        written = (self.frozen.rows(site, self.at) * alone).sum(dim=-1)
+        self.layers[f"L{layer}"] = self.layers.get(f"L{layer}", 0) + written
+
+    def _ask(self, step: AttentionStep | FeedForwardStep, q: Covectors) -> None:
+        """Of the stage that a component reads, through its norm."""
+        pulled = self._note(self.frozen.through(step, self.at, q))
+        self.pending[step.reads] = self.pending.get(step.reads, 0) + pulled
+
+    def _note(self, pulled: Pulled, place: str = "") -> Covectors:
         """Write down what biases add, and go on with the question."""
-        self.constants |= {f"{place}.{name}": value for name, value in pulled.constants.items()}
-        return pulled.question
-
-    def norm(self, layer: int, which: str, q: Stream) -> Stream:
-        """Through one of a block's norms; without norms nothing happens."""
-        norm, block = self.record.config.norm, self.record.weights.blocks[layer]
-        if isinstance(norm, NoNorm):
-            return q
-        weights = block.norm_1 if which == "norm_1" else block.norm_2
-        scale = self.record[f"L{layer}.{which}.scale"]
-        return self.note(f"L{layer}.{which}", through_norm(norm.norm, weights, scale, q))
-
-    def attention(self, layer: int, q: Stream) -> Stream:
-        """Through a layer's heads."""
-        weights, pattern = self.record.weights.blocks[layer].attention, self.record[f"L{layer}.pattern"]
-        wanted = einsum(q, weights.W_O, "batch pos d_model, head d_head d_model -> batch head pos d_head")
-        each = (self.record[f"L{layer}.mixed"] * wanted).sum(dim=-1)
-        self.writes |= {f"L{layer}H{head}": each[:, head] for head in range(each.shape[1])}
-        return self.note(f"L{layer}", through_attention(weights, pattern, q))
-
-    def feed_forward(self, layer: int, q: Stream) -> Stream:
-        """Through a feed-forward layer."""
-        weights = self.record.weights.blocks[layer].feed_forward
-        assert weights is not None, "asked only where there is a feed-forward layer"
-        self.writes[f"L{layer}.feed_forward"] = (self.record[f"L{layer}.feed_forward"] * q).sum(dim=-1)
-        return self.note(f"L{layer}", through_feed_forward(weights, self.record[f"L{layer}.gates"], q))
-
-    def block(self, layer: int, q: Stream) -> Stream:
-        """From what a block leaves to what it got."""
-        layer_config, is_post = self.record.config.feed_forward, isinstance(self.record.config.norm, PostNorm)
-        if is_post:
-            if layer_config is not None:
-                q = self.norm(layer, "norm_2", q)
-                q = q + self.feed_forward(layer, q)
-            q = self.norm(layer, "norm_1", q)
-            return q + self.attention(layer, q)
-        after = q
-        if layer_config is not None:
-            after = q + self.norm(layer, "norm_2", self.feed_forward(layer, q))
-        beside = layer_config is not None and layer_config.reads == "beside-attention"
-        return after + self.norm(layer, "norm_1", self.attention(layer, q if beside else after))
+        self.constants |= {f"{place}{name}": value for name, value in pulled.constants.items()}
+        return pulled.q
 
 
 @torch.no_grad()
-def sweep(record: Record, question: Question) -> Swept:
-    """Pull a question up to the embeddings, through everything at once: what meets at one place is added up there.
+def sweep(record: Record, question: Question, *, orders: bool = False) -> Swept:
+    """Pull a question up to the embeddings, through everything at once.
 
     >>> from headwater.model.presets import named
     >>> from headwater.model.record import record
@@ -112,7 +132,17 @@ def sweep(record: Record, question: Question) -> Swept:
     >>> bool(abs(swept.answer() - run.logits[0, 2, 7]) < 1e-5)
     True
     """
-    on_its_way, q = _Sweep(record, dict(question.constants)), question.about
-    for layer in reversed(range(record.config.layers)):
-        q = on_its_way.block(layer, q)
-    return Swept(record, q, on_its_way.constants, on_its_way.writes)
+    steps, length = course(record.config), record.tokens.shape[1]
+    *many, _, d_model = question.q.shape
+    q = question.q.new_zeros(1 + record.config.layers * orders, *many, length, d_model)
+    q[0].index_add_(-2, question.at, question.q)
+    on_its_way = _Sweep(Frozen(record), torch.arange(length, device=q.device), orders)
+    alone, layer = q, None
+    for stage in reversed(range(question.stage)):
+        step = steps[stage]
+        q = q + on_its_way.pending.pop(stage + 1, 0)
+        if getattr(step, "layer", None) != layer:
+            alone, layer = q, getattr(step, "layer", None)
+        q, alone = on_its_way.take(step, q, alone)
+    found = on_its_way
+    return Swept(q, found.given, found.constants, question.constants, found.writes, found.layers)

@@ -1,0 +1,90 @@
+"""What a run measured and a question on its way upstream holds fixed: patterns, scales of norms, gates; where it passes, no further.
+
+Nothing here is as large as a whole pattern unless all positions are asked for.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headwater.model.attention import Rule, scores
+from headwater.model.config import NoNorm, PostNorm
+from headwater.model.forward import Block
+from headwater.model.positions import Placed, for_each_head
+from headwater.model.record import Record
+from headwater.model.taps import NOBODY, Chain, Enough, Fetcher, Look, Recorder
+from headwater.model.weights import BlockWeights
+from headwater.trace.course import AttentionStep, FeedForwardStep, NormStep
+from headwater.trace.pull import Covectors, Pulled, through_norm
+
+Rows = Int[Tensor, " row"]
+"""The positions that a question is about."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frozen:
+    """A record of one text, held fixed."""
+
+    record: Record
+
+    def block(self, layer: int) -> BlockWeights:
+        """A block's weights."""
+        return self.record.weights.blocks[layer]
+
+    def rows(self, site: str, at: Rows) -> Tensor:
+        """What a site held at some positions."""
+        value = self.record[site]
+        return (value if value.ndim == 2 else value[0])[at]
+
+    def mixed(self, layer: int, at: Rows) -> Float[Tensor, "head row d_head"]:
+        """What each head of a layer mixed."""
+        return self.record[f"L{layer}.mixed"][0][:, at]
+
+    def pattern(self, layer: int, at: Rows) -> Float[Tensor, "head row source"]:
+        """Where the heads of a layer looked from some positions."""
+        record, attention = self.record, self.record.config.attention
+        assert attention is not None, "asked only where there are heads"
+        site = f"L{layer}.pattern"
+        if site in record.kept or record.tap.wants(site) or record.tap.wants(f"L{layer}.scores"):
+            return record[site][0][:, at]
+        made = record.together([f"L{layer}.queries", f"L{layer}.keys"])
+        q, k = made[f"L{layer}.queries"][:, :, at], for_each_head(made[f"L{layer}.keys"], attention.heads)
+        return scores(q, k, Rule(attention.mask, attention.scale), at)[0].softmax(dim=-1)
+
+    @torch.no_grad()
+    def gates(self, layer: int, at: Rows) -> Float[Tensor, "row d_mlp"]:
+        """What the neurons of a layer were multiplied by."""
+        return self._feed_forward(layer, "gates", at)
+
+    @torch.no_grad()
+    def neurons(self, layer: int, at: Rows) -> Float[Tensor, "row d_mlp"]:
+        """What the neurons of a layer said."""
+        return self._feed_forward(layer, "neurons", at)
+
+    def _feed_forward(self, layer: int, what: str, at: Rows) -> Tensor:
+        """A site of a feed-forward layer at some positions only; an intervention may look at all of them, so that it gets all."""
+        record, site = self.record, f"L{layer}.{what}"
+        if site in record.kept or record.tap is not NOBODY:
+            return self.rows(site, at)
+        fetcher = Fetcher([site])
+        look = Look(Chain(Recorder(["*.scale", "*.gates"]), fetcher), f"L{layer}.")
+        block = Block(record.config, self.block(layer), Placed(), look)
+        x = self.rows(f"L{layer}.in", at)[None]
+        if not block.is_parallel:
+            x = x + self.rows(f"L{layer}.attention", at)
+        with suppress(Enough):
+            block.feed_forward(block.norm_1(x) if isinstance(record.config.norm, PostNorm) else block.norm_2(x))
+        return fetcher.kept[site][0]
+
+    def through(self, step: AttentionStep | FeedForwardStep | NormStep, at: Rows, q: Covectors) -> Pulled:
+        """Through the norm of a step, if it has one; constants go by the norm's name."""
+        norm = self.record.config.norm
+        if step.norm is None or isinstance(norm, NoNorm):
+            return Pulled(q, {})
+        weights = self.block(step.layer).norm_1 if step.norm == "norm_1" else self.block(step.layer).norm_2
+        name = f"L{step.layer}.{step.norm}"
+        pulled = through_norm(norm.norm, weights, self.rows(f"{name}.scale", at), q)
+        return Pulled(pulled.q, {f"{name}.{bias}": value for bias, value in pulled.constants.items()})
