@@ -87,8 +87,7 @@ def drawing(pictures: Sequence[Picture], kind: str = "svg", *, ink: str = "black
             _fill(part, band, width)
         data = io.BytesIO()
         dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-        dpi = min(LOOK = {"svg.fonttype": "none", "font.size": 9, "axes.titlesize": 10, "hatch.linewidth": 0.6, "axes.facecolor": "none"}
-DPI, MOST_PIXELS / max(width, height))
+        dpi = min(DPI, MOST_PIXELS / max(width, height))
         figure.savefig(data, format=kind, dpi=dpi, metadata=dated.get(kind), transparent=ink != "black")
     return data.getvalue()
 
