@@ -1,7 +1,7 @@
 """``headwater study``: experiments on training, each a table, a JSON document and a plot."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -11,6 +11,9 @@ from headwater.errors import InputError
 from headwater.show.plots import check_plot, draw
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
     from headwater.show.values import Result
     from headwater.text.corpus import Corpus
     from headwater.text.planted import PlantedLanguage
@@ -285,6 +288,64 @@ def induction(model: Path, /, *, sequences: int = 16, seed: int = 0, json: Flag 
     with watched("induction") as progress:
         result = induction.run(load(model).weights, sequences=sequences, seed=seed, progress=progress)
     _tell(result, json=json, plot=plot)
+
+
+@study.command
+def terms(  # noqa: PLR0913  (each is one choice a person makes on the command line)
+    model: Path,
+    /,
+    *,
+    text: Paths = None,
+    corpus: Path | None = None,
+    windows: int = 16,
+    seed: int = 0,
+    json: Flag = False,
+    plot: Path | None = None,
+) -> None:
+    """What the paths through no head, one head, two heads … are worth in nats; then each layer and each head.
+
+    With attention patterns (norm scales, gates) held fixed, the logits are an exact sum over paths. Shown is the loss of that sum with some of
+    them left out, and beside it what happens when heads are removed and all else is free to change.
+
+    Parameters
+    ----------
+    model
+        A model's file or folder, in any format that Headwater reads; a run's folder; or the name of one of ours.
+    text
+        Files, folders or patterns, all of which is read, instead of what was held out of the model's own text.
+    corpus
+        The folder of a corpus that was built with the model's tokenizer.
+    windows
+        How many stretches of the text, as long as the model's context, to look at.
+    seed
+        Of the places where they begin.
+    json
+        Print one JSON document instead of tables.
+    plot
+        Draw the curves to a file: .svg, .png or .pdf.
+    """
+    _prepare(plot)
+    from headwater.api import load
+    from headwater.trace import terms
+
+    with watched("terms") as progress, opened(model, text, corpus, progress) as trained:
+        there = trained.corpus
+        ids = there.held_out if len(there.held_out) else there.train
+        weights = load(model).weights
+        result = terms.study(weights, _windows(ids, weights.config.context, windows, seed), progress=progress)
+    _tell(result, json=json, plot=plot)
+
+
+def _windows(ids: "NDArray[Any]", context: int, count: int, seed: int) -> "Tensor":
+    """Stretches of a text that begin anywhere, each a context and the token after it."""
+    import numpy as np
+    import torch
+
+    if count < 1:
+        raise InputError(f"--windows {count}", "at least one", "change --windows")
+    length = min(context + 1, len(ids))
+    starts = np.random.default_rng(seed).integers(0, len(ids) - length + 1, count)
+    return torch.from_numpy(np.stack([ids[start : start + length] for start in starts]).astype(np.int64))
 
 
 def _language(corpus: "Corpus") -> "PlantedLanguage":

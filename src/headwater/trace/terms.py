@@ -15,24 +15,25 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from headwater.circuits.head import Head, every_head
 from headwater.circuits.paths import count
 from headwater.errors import InputError
-from headwater.model.config import ModelConfig, NoNorm, PostNorm, PreNorm
+from headwater.model.config import ModelConfig, NoNorm, PreNorm
 from headwater.model.forward import affine, final_stream, last_norm
 from headwater.model.record import Record, record
-from headwater.model.taps import NOBODY, Tap, all_sites
+from headwater.model.taps import NOBODY, Chain, Tap, all_sites
 from headwater.model.weights import Weights
 from headwater.shapes import Logits, Stream
 from headwater.show.values import Line, Panel, Progress, Table, silent
 from headwater.trace import push
+from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, course
+from headwater.trace.edits import MEASURED, Freeze, Zero
+from headwater.trace.places import find_place
 
-FROZEN = ("pattern", "scale", "gates")
-"""How the names of the sites end that a run's answers hold fixed."""
 LOGITS_AT_ONCE = 2**23
 
 ByOrder = Float[Tensor, "order batch pos d_model"]
@@ -60,73 +61,40 @@ def streams(run: Record) -> ByOrder:
     """
     if run.tap is not NOBODY:
         raise InputError("a run in which something intervened", "a run of the model itself", "record it without a tap")
-    weights, norm = run.weights, run.config.norm
-    start = run["embed"] + run["positions"] if "positions" in run else run["embed"]
-    parts = torch.cat([start[None], start.new_zeros(run.config.layers, *start.shape)])
-    for layer in range(run.config.layers):
-        parts = _Block(run, layer).carry(parts)
-    return push.through_norm(norm.norm, weights.norm_final, run["final.scale"], parts) if isinstance(norm, PreNorm) else parts
+    before = now = torch.zeros_like(run["embed"]).expand(run.config.layers + 1, *run["embed"].shape)
+    for stage, step in enumerate(course(run.config)):
+        match step:
+            case Given(site):
+                after = push.joined(now, run[site])
+            case NormStep(layer, norm):
+                after = _normed(run, f"L{layer}.{norm}", now)
+            case _:
+                # A feed-forward layer beside attention reads what attention read, one stage earlier.
+                read = now if step.reads == stage else before
+                read = read if step.norm is None else _normed(run, f"L{step.layer}.{step.norm}", read)
+                after = now + _written(run, step, read)
+        before, now = now, after
+    return _normed(run, "final", now) if isinstance(run.config.norm, PreNorm) else now
 
 
-@dataclass(frozen=True)
-class _Block:
-    """A block of a run, as steps that parts of the stream by order are carried through."""
-
-    run: Record
-    layer: int
-
-    def carry(self, parts: ByOrder) -> ByOrder:
-        """From what the block got to what it leaves."""
-        config = self.run.config
-        if isinstance(config.norm, PostNorm):
-            after = self.norm("norm_1", self.attended(parts, parts))
-            return after if config.feed_forward is None else self.norm("norm_2", after + self.feed_forward(after))
-        after = self.attended(parts, self.norm("norm_1", parts))
-        if config.feed_forward is None:
-            return after
-        read = parts if config.feed_forward.reads == "beside-attention" else after
-        return after + self.feed_forward(self.norm("norm_2", read))
-
-    def attended(self, parts: ByOrder, read: ByOrder) -> ByOrder:
-        """The stream after attention; what heads write has passed one more than what they read."""
-        weights = self.run.weights.blocks[self.layer].attention
-        writes = push.through_heads(weights, self.site("pattern"), read)
-        # Nothing has passed as many heads as there are layers before the last of them.
-        return push.joined(torch.cat([parts[:1], parts[1:] + writes[:-1]]), weights.b_O)
-
-    def norm(self, which: str, parts: ByOrder) -> ByOrder:
-        norm, block = self.run.config.norm, self.run.weights.blocks[self.layer]
-        if isinstance(norm, NoNorm):
-            return parts
-        weights = block.norm_1 if which == "norm_1" else block.norm_2
-        return push.through_norm(norm.norm, weights, self.site(f"{which}.scale"), parts)
-
-    def feed_forward(self, read: ByOrder) -> ByOrder:
-        weights = self.run.weights.blocks[self.layer].feed_forward
-        assert weights is not None, "asked only where there is a feed-forward layer"
-        return push.through_feed_forward(weights, self.site("gates"), read)
-
-    def site(self, name: str) -> Tensor:
-        return self.run[f"L{self.layer}.{name}"]
+def _normed(run: Record, name: str, parts: ByOrder) -> ByOrder:
+    """Through one of the run's norms."""
+    norm, place = run.config.norm, name.partition(".")[0]
+    assert not isinstance(norm, NoNorm), "asked only where there are norms"
+    block = None if place == "final" else run.weights.blocks[int(place.removeprefix("L"))]
+    weights = run.weights.norm_final if block is None else block.norm_1 if name.endswith("norm_1") else block.norm_2
+    return push.through_norm(norm.norm, weights, run[f"{name}.scale"], parts)
 
 
-class Kept(Tap):
-    """Lets only some heads write; given a run, everything that it measured is held fixed."""
-
-    def __init__(self, heads: Bool[Tensor, "layer head"], frozen: Record | None = None) -> None:
-        self.heads, self.frozen = heads, frozen
-
-    def wants(self, site: str) -> bool:
-        """What heads write, and what is frozen."""
-        return site.endswith("head_writes") or (self.frozen is not None and site.endswith(FROZEN))
-
-    def __call__(self, site: str, value: Tensor) -> Tensor:
-        """What the run measured, or the writes of the heads that are kept."""
-        if not site.endswith("head_writes"):
-            assert self.frozen is not None, "wanted only where there is a run"
-            return self.frozen[site]
-        layer = int(site.removeprefix("L").partition(".")[0])
-        return value * self.heads[layer, :, None, None].to(value)
+def _written(run: Record, step: AttentionStep | FeedForwardStep, read: ByOrder) -> ByOrder:
+    """What a component writes; through heads it has passed one more than what they read."""
+    block = run.weights.blocks[step.layer]
+    if isinstance(step, AttentionStep):
+        writes = push.through_heads(block.attention, run[f"L{step.layer}.pattern"], read)
+        # The last order is still empty here: nothing has passed as many heads as there are layers.
+        return push.joined(torch.cat([torch.zeros_like(writes[:1]), writes[:-1]]), block.attention.b_O)
+    assert block.feed_forward is not None, "a step only where there is a feed-forward layer"
+    return push.through_feed_forward(block.feed_forward, run[f"L{step.layer}.gates"], read)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +158,7 @@ class Terms:
 
     def _text(self) -> Table:
         rows = (
-            ("model", f"{self.layers} layers of {self.heads} heads, {sum(order.paths for order in self.by_order):,} paths"),
+            ("model", f"{self.layers} × {self.heads} heads, {sum(order.paths for order in self.by_order):,} paths"),
             ("text", f"{self.tokens:,} tokens in {self.windows:,} windows"),
             ("loss", f"{self.loss:.4f} nats per token"),
             ("certificate", f"{self.certificate:.1e}, the largest |sum of orders − logit|"),
@@ -260,9 +228,9 @@ def study(weights: Weights, windows: Int[Tensor, "window pos"], *, progress: Pro
     size = max(1, LOGITS_AT_ONCE // (config.vocab * windows.shape[1]))
     for begin in range(0, len(windows), size):
         batch = windows[begin : begin + size].to(weights.device)
-        run = record(weights, batch[:, :-1], [site for site in all_sites(config) if site.endswith(FROZEN)])
+        run = record(weights, batch[:, :-1], [site for site in all_sites(config) if site.endswith(MEASURED)])
         parts = streams(run)
-        certificate = max(certificate, float((_logits(weights, parts.sum(dim=0)) - run.logits).abs().max()))
+        certificate = max(certificate, _certificate(run, parts))
         for number, (key, read) in enumerate(_sums(run, parts), 1):
             nats = cross_entropy(_logits(weights, read).flatten(0, 1), batch[:, 1:].flatten())
             losses[key] = losses.get(key, 0.0) + float(nats) * len(batch) / len(windows)
@@ -270,34 +238,42 @@ def study(weights: Weights, windows: Int[Tensor, "window pos"], *, progress: Pro
     return _told(config, windows, losses, certificate)
 
 
+def _certificate(run: Record, parts: ByOrder) -> float:
+    """The largest difference between the sum of all orders' logits and the model's."""
+    left = run.logits if run.weights.b_U is None else run.logits - run.weights.b_U
+    for part in parts:
+        left = left - part @ run.weights.W_U
+    return float(left.abs().max())
+
+
 def _sums(run: Record, parts: ByOrder) -> Iterator[tuple[Key, Stream]]:
     """What the unembedding reads in every sum that is measured, with what was done, and to which order, layer or head."""
-    whole = run["final"]
+    whole, every = run["final"], set(every_head(run.config))
     yield ("whole", ""), whole
     for order, part in enumerate(parts):
         yield ("up to", f"{order}"), parts[: order + 1].sum(dim=0)
         yield ("without", f"{order}"), whole - part
     for name, heads in _groups(run.config).items():
-        chosen = torch.zeros(run.config.layers, run.config.heads, dtype=torch.bool, device=run.weights.device)
-        for head in heads:
-            chosen[head.layer, head.head] = True
-        alone = _read(run, Kept(chosen, run))
+        chosen, others = ([Zero(find_place(head, run.config)) for head in some] for some in (heads, every - heads))
+        alone = _read(run, Freeze(run), *others)
         # No two of these heads are on one path: all that they add to the direct path is of order 1.
         single = alone - parts[0]
         yield ("beside_direct", name), alone
         yield ("among_single", name), parts[0] + parts[1] - single
         yield ("single", name), whole - single
-        yield ("frozen", name), _read(run, Kept(~chosen, run))
-        yield ("free", name), _read(run, Kept(~chosen))
+        yield ("frozen", name), _read(run, Freeze(run), *chosen)
+        yield ("free", name), _read(run, *chosen)
 
 
-def _groups(config: ModelConfig) -> dict[str, list[Head]]:
+def _groups(config: ModelConfig) -> dict[str, set[Head]]:
     """The heads of each layer, and each head alone."""
-    layers = {f"layer {layer}": [Head(layer, head) for head in range(config.heads)] for layer in range(config.layers)}
-    return layers | {str(head): [head] for head in every_head(config)}
+    layers = {f"layer {layer}": {Head(layer, head) for head in range(config.heads)} for layer in range(config.layers)}
+    return layers | {str(head): {head} for head in every_head(config)}
 
 
-def _read(run: Record, tap: Tap) -> Stream:
+def _read(run: Record, *edits: Tap) -> Stream:
+    """What the unembedding reads when a run's text is run with edits."""
+    tap = Chain(*edits)
     return last_norm(run.weights, final_stream(run.weights, run.tokens, tap), tap)
 
 
