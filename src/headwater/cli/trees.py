@@ -20,7 +20,7 @@ LABEL, NOTE = 24, 16
 """Cells below which no column of labels or notes is squeezed: a tree is wider than the terminal rather than unreadable."""
 SOLID, HOLLOW, HATCHED = "█▌▐", "━╸╺", "░░░"
 """A whole cell, and half of one for bars to the right and to the left: where a number ends, where its parts follow, and of a remainder."""
-PLUS, MINUS = "blue", "yellow"
+PLUS, MINUS = "color(32)", "color(166)"
 """Told apart by nearly everyone, on dark and on light; the side and the sign say the same."""
 
 

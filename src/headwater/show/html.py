@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -17,10 +18,10 @@ OPEN = 2
 """Levels of a tree that are open at first: the number, and each of its parts."""
 MOST_LETTERS = 44
 """The width of the column of labels; longer ones fold."""
+MOST_ACROSS = 9
+"""Letters of names that stand over a column of numbers as they are; longer ones are turned."""
 MOST_CELLS = 6_400
 """Of a grid that a browser shows quickly cell by cell; larger ones are drawn as one image."""
-INK = "#010203"
-"""What stands in a drawing for the colour of the words around it."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """What a page may load and run: nothing."""
 
@@ -36,6 +37,8 @@ def fragment(*sections: Section, remarks: Sequence[str] = ()) -> str:
 
 def page(title: str, sections: Sequence[Section], remarks: Sequence[str] = ()) -> str:
     """A whole document with a title, the sections below each other, and what is to be said about all of them."""
+    # What the page is called need not be said twice.
+    sections = [replace(section, title="") if section.title == title else section for section in sections]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
@@ -91,7 +94,7 @@ def _caption(title: str, tag: str) -> str:
 def _tree(tree: Tree) -> str:
     rows = rows_of(tree)
     measure = Measure.of(row.branch.value for row in rows)
-    label = min(MOST_LETTERS, max(len(row.label) + 2.5 * row.depth for row in rows) + 4)
+    label = min(MOST_LETTERS, max(0.9 * len(row.label) + 2.1 * row.depth for row in rows) + 3)
     number = max(len(measure.number(row.branch.value)) for row in rows)
     end = _number(measure, measure.reach)
     scale = f"<span>{end.replace('+', '−')}</span><span>0</span><span>{end}</span>"
@@ -152,7 +155,8 @@ def _grid(grid: Grid) -> str:
         f'<tr><th scope="row">{_text(name)}</th>{"".join(_cell(grid, name, *pair, has_numbers=has_numbers) for pair in pairs)}</tr>\n'
         for name, pairs in zip(grid.rows, (zip(grid.columns, values, strict=True) for values in grid.values), strict=True)
     )
-    kind = "hw-grid" if has_numbers else "hw-grid hw-dense"
+    is_flat = has_numbers and max(map(len, grid.columns), default=0) <= MOST_ACROSS
+    kind = f"hw-grid{'' if has_numbers else ' hw-dense'}{' hw-flat' if is_flat else ''}"
     caption = _caption(grid.title, "caption")
     table = f'<table class="{kind}">\n{caption}<thead><tr>{corner}{head}</tr></thead>\n<tbody>{rows}</tbody></table>'
     return _scrolled(grid.title, table)
@@ -170,7 +174,7 @@ def _cell(grid: Grid, row: str, column: str, value: float, *, has_numbers: bool)
 
 def _plot(picture: Panel | Cloud | Grid) -> str:
     """A drawing inside the page, in the colour of its words; what it would do to the rest of the page is taken out."""
-    text = drawing([picture], ink=INK).decode().replace(INK, "currentColor")
+    text = drawing([picture], is_clear=True).decode().replace("#000000", "currentColor")
     svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", text[text.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(r'<g id="[^"]*">', "<g>", svg)
     named = svg.replace("<svg", f'<svg role="img" aria-label="{_plain(picture.title)}"', 1)

@@ -20,7 +20,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 MARKERS = "os^DvPX"
 DASHES = ("-", ":")
 CIRCLES = ("--", ":")
-LOOK = {"svg.fonttype": "none", "font.size": 9, "axes.titlesize": 10, "hatch.linewidth": 0.6, "axes.facecolor": "none"}
+# A fixed salt, and no date in the file: the same numbers give the same bytes.
+LOOK: Any = {"svg.hashsalt": "headwater", "svg.fonttype": "none", "font.size": 9, "axes.titlesize": 10, "hatch.linewidth": 0.6}
 DPI, MOST_PIXELS = 150, 60_000
 """Of a png, which has at most so many along each side."""
 PANELS_IN_A_ROW = 3
@@ -63,8 +64,8 @@ def draw(pictures: Sequence[Picture], path: Path) -> None:
     write_file(path, drawing(pictures, path.suffix.removeprefix(".").lower()))
 
 
-def drawing(pictures: Sequence[Picture], kind: str = "svg", *, ink: str = "black") -> bytes:
-    """The pictures as the bytes of a file: trees below each other, then everything else side by side.
+def drawing(pictures: Sequence[Picture], kind: str = "svg", *, is_clear: bool = False) -> bytes:
+    """The pictures as the bytes of a file, on white or on nothing: trees below each other, then everything else side by side.
 
     Words stay words in an svg, so that they can be found and copied and are shown in any script that the reader has fonts for;
     in a png or pdf, letters that our font lacks are boxes.
@@ -73,12 +74,9 @@ def drawing(pictures: Sequence[Picture], kind: str = "svg", *, ink: str = "black
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    inks = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
-    # A fixed salt and no date: the same numbers give the same file.
-    look: Any = {"svg.hashsalt": "headwater", **LOOK, **dict.fromkeys(inks, ink)}
-    bands = _bands(pictures)
-    with mpl.rc_context(look), warnings.catch_warnings():
+    with mpl.rc_context(LOOK), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")
+        bands = _bands(pictures)
         width, height = max(band.width for band in bands), sum(band.height for band in bands)
         figure: Any = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
@@ -88,7 +86,7 @@ def drawing(pictures: Sequence[Picture], kind: str = "svg", *, ink: str = "black
         data = io.BytesIO()
         dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
         dpi = min(DPI, MOST_PIXELS / max(width, height))
-        figure.savefig(data, format=kind, dpi=dpi, metadata=dated.get(kind), transparent=ink != "black")
+        figure.savefig(data, format=kind, dpi=dpi, metadata=dated.get(kind), transparent=is_clear)
     return data.getvalue()
 
 
@@ -181,7 +179,7 @@ def _draw_grid(axes: Any, grid: Grid) -> None:
         for row, values in enumerate(grid.values):
             for column, value in enumerate(values):
                 colour = "white" if abs(value - grid.middle) > 0.8 * grid.reach else "black"
-                shown = f"{value:.2f}" if math.isfinite(value) else ""
+                shown = f"{value:z.2f}".replace("-", "−") if math.isfinite(value) else ""
                 axes.text(column, row, shown, ha="center", va="center", fontsize=7, color=colour)
 
 

@@ -16,16 +16,15 @@ FRAGMENT = """
 
 .headwater .hw-row { display: grid; column-gap: 1em; align-items: center; list-style: none; margin: 0; padding: 0;
   grid-template-columns: minmax(8em, var(--label)) minmax(8em, 20em) var(--number) minmax(0, 1fr); }
+.headwater figure .hw-row { background: repeating-linear-gradient(to right, transparent 0 .42em, var(--faint) .42em
+  calc(.42em + 1px), transparent calc(.42em + 1px) 1.3em) 0 0 / calc(var(--depth, 0) * 1.3em) 100%% no-repeat; }
 .headwater .hw-row::-webkit-details-marker { display: none; }
 .headwater details, .headwater summary { margin: 0; padding: 0; }
 .headwater summary { cursor: pointer; }
-.headwater .hw-row:hover { background: color-mix(in srgb, currentColor 7%%, transparent); }
-.headwater .hw-scale:hover { background: none; }
+.headwater figure .hw-row:not(.hw-scale):hover { background-color: color-mix(in srgb, currentColor 7%%, transparent); }
 .headwater summary:focus-visible, .headwater .hw-wide:focus-visible { outline: 2px solid var(--plus); outline-offset: 1px; }
 .headwater .hw-label { white-space: pre-wrap; overflow-wrap: anywhere; padding: .1em 0 .1em calc(var(--depth) * 1.3em + 1.2em);
-  text-indent: -1.2em; min-width: 0;
-  background: repeating-linear-gradient(to right, transparent 0 .42em, var(--faint) .42em calc(.42em + 1px),
-  transparent calc(.42em + 1px) 1.3em) 0 0 / calc(var(--depth) * 1.3em) 100%% no-repeat; }
+  text-indent: -1.2em; min-width: 0; }
 .headwater .hw-label > bdi { text-indent: 0; }
 .headwater .hw-label::before { content: ""; display: inline-block; width: 1.2em; text-indent: 0; }
 .headwater summary > .hw-label::before { content: "▸"; opacity: .6; }
@@ -59,7 +58,9 @@ FRAGMENT = """
 .headwater .hw-grid th { font-weight: 400; font-size: .8em; white-space: pre; padding: .1em .6em; text-align: right;
   vertical-align: middle; }
 .headwater .hw-grid thead th { text-align: left; vertical-align: bottom; padding: .3em 0; }
-.headwater .hw-grid thead th:not(.hw-corner) > span { display: inline-block; writing-mode: vertical-rl; rotate: 180deg; }
+.headwater .hw-grid thead th:not(.hw-corner) > span { display: inline-block; writing-mode: vertical-rl; text-orientation: sideways; rotate: 180deg; }
+.headwater .hw-flat thead th:not(.hw-corner) { text-align: right; padding: .3em .5em; }
+.headwater .hw-flat thead th:not(.hw-corner) > span { writing-mode: horizontal-tb; rotate: none; }
 .headwater .hw-grid .hw-corner { opacity: .6; padding-right: .8em; }
 .headwater .hw-grid .hw-corner > span { display: block; text-align: right; }
 .headwater .hw-grid td { --side: var(--plus); min-width: 3.4em; height: 1.9em; padding: 0 .4em; text-align: right;
@@ -68,15 +69,13 @@ FRAGMENT = """
 .headwater .hw-grid td.hw-below { --side: var(--minus); background-image: repeating-linear-gradient(135deg,
   color-mix(in srgb, var(--side) var(--away, 0%%), transparent) 0 1px, transparent 1px 4px); }
 .headwater .hw-dense td { min-width: 1.05em; width: 1.05em; height: 1.05em; padding: 0; }
-.headwater .hw-plot svg { max-width: 100%%; height: auto; }
+.headwater .hw-plot svg { fill: currentColor; max-width: 100%%; height: auto; }
 .headwater .hw-plot svg * { stroke-linejoin: round; stroke-linecap: butt; }
 
 @container (max-width: 44em) {
-  .headwater .hw-row { grid-template-columns: minmax(0, 1fr) var(--number); padding: 0 0 .3em; }
-  .headwater .hw-number { grid-row: 1; grid-column: 2; }
-  .headwater .hw-bar, .headwater .hw-note { grid-column: 1 / -1; margin-left: calc(var(--depth) * 1.3em); }
-  .headwater .hw-bar { margin-left: 0; min-height: .9em; }
-  .headwater .hw-note:empty, .headwater .hw-scale { display: none; }
+  .headwater .hw-row { grid-template-columns: minmax(0, 1fr) minmax(4em, 34%%) var(--number); column-gap: .6em; }
+  .headwater .hw-note { grid-column: 1 / -1; padding: 0 0 .3em calc(var(--depth) * 1.3em + 1.2em); }
+  .headwater .hw-note:empty { display: none; }
 }
 """ % (PLUS, MINUS)  # noqa: UP031  (braces are CSS' own)
 
