@@ -1,0 +1,150 @@
+"""How much of a vector each component wrote: the projection of its write on the vector that it is part of.
+
+With the scales of norms held fixed, any stage ``x`` of the stream is a sum of writes, each pulled through the norms that stand between it
+and ``x``; norm biases are addends of their own. The share of a write ``w`` is ``<w, x>/<x, x>``, and all shares of a stage add up to 1::
+
+    x = N(w_1) + … + N(w_n) + biases        share(w) = <N(w), x>/<x, x> = <w, N'(x/<x, x>)>
+
+A share may be negative (the write points away from what the stream became) or above 1 (others took some of it back). ``N'`` is
+``through_norm`` of ``headwater.trace.pull``: one question for each stage goes upstream, past every write.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from einops import einsum
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from headwater.model.config import NoNorm, PostNorm, PreNorm
+from headwater.model.taps import NOBODY
+from headwater.model.weights import NormWeights
+from headwater.trace.normed import length
+from headwater.trace.pull import through_norm
+from headwater.trace.stages import START, Seen
+
+AT_ONCE = 256
+"""Positions looked at together: memory is this times stages × d_model."""
+EDITS = "edits"
+"""What an intervention added, where there was one."""
+
+Shares = dict[str, Float[Tensor, "stage pos"]]
+
+
+@torch.no_grad()
+def shares(seen: Seen) -> Shares:
+    """Each component's share in every stage at every position, in the order in which they write.
+
+    Not a number for what is no sum of writes: a write itself, and a vector of zeros.
+    """
+    count = len(seen.positions)
+    pieces = [_Sharing(seen.some(first, min(first + AT_ONCE, count))).run() for first in range(0, count, AT_ONCE)]
+    # The sweep goes upstream; people read downstream.
+    return {name: torch.cat([piece[name] for piece in pieces], dim=1) for name in reversed(pieces[0])}
+
+
+@dataclass(eq=False)
+class _Sharing:
+    """Questions about stages on their way upstream; ``asked`` says by number whose each one is."""
+
+    seen: Seen
+    asked: list[int] = field(default_factory=list[int])
+    questions: list[Float[Tensor, "pos d_model"]] = field(default_factory=list[Tensor])
+    found: Shares = field(default_factory=dict[str, Tensor])
+
+    def run(self) -> Shares:
+        """Past every write, the last one first."""
+        record = self.seen.record
+        self.copy("final", "final", record.weights.norm_final if isinstance(record.config.norm, PreNorm) else None)
+        for layer in reversed(range(record.config.layers)):
+            (self.post_norm if isinstance(record.config.norm, PostNorm) else self.pre_norm)(layer)
+        self.join(START)
+        self.join("embed")
+        if "positions" in self.seen.sites:
+            self.write("positions", self.seen.sites["positions"])
+        self.write("embed", self.seen.sites["embed"])
+        if record.tap is not NOBODY:
+            # What nobody wrote was put there by whoever intervened.
+            self.found = {EDITS: 1 - torch.stack(list(self.found.values())).sum(dim=0), **self.found}
+        return {name: share.where(self.is_sum(), torch.nan) for name, share in self.found.items()}
+
+    def is_sum(self) -> Bool[Tensor, "stage pos"]:
+        """Where there is something to have a share in."""
+        there = [stage.role != "write" for stage in self.seen.stages]
+        lengths = torch.stack([length(self.seen[stage.name]) for stage in self.seen.stages])
+        return (lengths > 0) & torch.tensor(there, device=lengths.device)[:, None]
+
+    def post_norm(self, layer: int) -> None:
+        """Upstream through a block whose norms stand in the stream."""
+        at, block = f"L{layer}.", self.seen.record.weights.blocks[layer]
+        self.join(f"{at}h")
+        if block.feed_forward is not None:
+            self.norm(f"{at}norm_2", block.norm_2)
+            self.join(f"{at}t5")
+            self.write(f"{at}feed_forward", self.seen.sites[f"{at}feed_forward"])
+            self.join(f"{at}t3")
+        self.norm(f"{at}norm_1", block.norm_1)
+        self.join(f"{at}t2")
+        self.attention(layer)
+        self.join(f"{at}t0")
+
+    def pre_norm(self, layer: int) -> None:
+        """Upstream through a block that adds to the stream and reads copies of it."""
+        at, config, block = f"L{layer}.", self.seen.record.config, self.seen.record.weights.blocks[layer]
+        norm_1, norm_2 = (None, None) if isinstance(config.norm, NoNorm) else (block.norm_1, block.norm_2)
+        is_beside = config.feed_forward is not None and config.feed_forward.reads == "beside-attention"
+        self.join(f"{at}h")
+        if config.feed_forward is not None:
+            self.write(f"{at}feed_forward", self.seen.sites[f"{at}feed_forward"])
+            if not is_beside:
+                self.copy(f"{at}t4", f"{at}norm_2", norm_2)
+        self.join(f"{at}t3")
+        self.attention(layer)
+        if is_beside:
+            self.copy(f"{at}t4", f"{at}norm_2", norm_2)
+        self.copy(f"{at}t1", f"{at}norm_1", norm_1)
+        self.join(f"{at}t0")
+
+    def join(self, name: str) -> None:
+        """Ask about a stage from here on, where it is one and has not been asked about under another name."""
+        for number, stage in enumerate(self.seen.stages):
+            if name in (stage.name, *stage.also) and number not in self.asked:
+                x = self.seen[name]
+                self.asked.append(number)
+                self.questions.append(x / x.square().sum(dim=-1, keepdim=True))
+
+    def copy(self, name: str, norm: str, weights: NormWeights | None) -> None:
+        """Ask about a copy, and go on with what it is a copy of; ``weights`` are those of the norm that made it."""
+        before = len(self.asked)
+        self.join(name)
+        if weights is not None and len(self.asked) > before:
+            self.norm(norm, weights, before)
+
+    def norm(self, name: str, weights: NormWeights, since: int = 0) -> None:
+        """Upstream through a norm, with those questions that have been asked ``since``."""
+        kind, scale = self.seen.record.config.norm, self.seen.sites[f"{name}.scale"]
+        assert not isinstance(kind, NoNorm), "asked only where there are norms"
+        q = torch.stack(self.questions[since:])
+        pulled = through_norm(kind.norm, weights, scale.to(q), q)
+        for bias, constant in pulled.constants.items():
+            self.note(f"{name}.{bias}", constant, since)
+        self.questions[since:] = list(pulled.q)
+
+    def attention(self, layer: int) -> None:
+        """Past the heads of a layer."""
+        weights, mixed = self.seen.record.weights.blocks[layer].attention, self.seen.sites[f"L{layer}.mixed"]
+        if weights.b_O is not None:
+            self.write(f"L{layer}.b_O", weights.b_O.expand_as(self.seen.sites["embed"]))
+        writes = einsum(mixed, weights.W_O, "head pos d_head, head d_head d_model -> head pos d_model")
+        for head in reversed(range(len(writes))):
+            self.write(f"L{layer}H{head}", writes[head])
+
+    def write(self, name: str, written: Float[Tensor, "pos d_model"]) -> None:
+        """Past one write: its share in every stage that it is part of."""
+        if self.questions:
+            self.note(name, torch.stack([(q * written).sum(dim=-1) for q in self.questions]))
+
+    def note(self, name: str, parts: Float[Tensor, "some pos"], since: int = 0) -> None:
+        """Put shares where they belong; a write has none in stages before it."""
+        share = self.found.setdefault(name, parts.new_zeros(len(self.seen.stages), parts.shape[1]))
+        share[self.asked[since:]] += parts

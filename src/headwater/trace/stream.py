@@ -1,0 +1,196 @@
+"""The stream at every stage of every block: how long it is, where it points, what it would say, who wrote it, what norms changed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headwater.errors import InputError
+from headwater.model.record import Record
+from headwater.show.values import Grid, Panel, Progress, Table, silent
+from headwater.text.spoken import Spoken
+from headwater.trace import stream_shown
+from headwater.trace.lens import Lens, lens
+from headwater.trace.normed import Normed, cosine, length, norms, numbers
+from headwater.trace.shares import shares
+from headwater.trace.stages import Seen, Stage, place, see
+
+Measured = Float[Tensor, "stage pos"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StreamView:
+    """What a run's stream went through; a row for each stage, a column for each position that was looked at."""
+
+    stages: tuple[Stage, ...]
+    positions: tuple[int, ...]
+    tokens: Int[Tensor, " length"]
+    """The whole text."""
+    words: Spoken
+    norm: Measured
+    """Lengths: ``‖x‖``."""
+    cosine_before: Measured
+    """With the stage of the stream that comes before, is copied or is written to; not a number where there is none."""
+    cosine_embed: Measured
+    """With the token's embedding."""
+    cosine_final: Measured
+    """With the stream that the last block leaves."""
+    chosen: Int[Tensor, " pos"]
+    """The token whose probability and rank are told: the one asked for, else the next of the text, and after its end the likeliest."""
+    was_asked: bool
+    """Whether that token was asked for."""
+    lenses: tuple[Lens, ...]
+    """What each stage would say if it were the last."""
+    shares: Mapping[str, Measured]
+    """By component: ``<write, x>/<x, x>``, in the stages of the stream and in copies. They add up to 1."""
+    norms: tuple[Normed, ...]
+    certificate: float
+    """The largest difference between a sum of shares and 1."""
+
+    def index(self, stage: str) -> int:
+        """The row of a stage, by any of its names."""
+        found = [number for number, one in enumerate(self.stages) if stage in (one.name, *one.also, one.site)]
+        if not found:
+            names = ", ".join(one.names for one in self.stages)
+            raise InputError(f"no stage is called {stage!r:.40}", "a stage of this model", f"use one of: {names}")
+        return found[0]
+
+    def column(self, position: int = -1) -> int:
+        """The column of a position of the text; -1 is the last that was looked at."""
+        if position == -1:
+            return len(self.positions) - 1
+        at = place(position, len(self.tokens))
+        if at not in self.positions:
+            raise InputError(f"position {at}", "one that was looked at", "view the stream there, or at all positions")
+        return self.positions.index(at)
+
+    def tables(self, position: int = -1) -> tuple[Table, ...]:
+        """For people: one position, stage by stage; who wrote what is there; what norms changed."""
+        return stream_shown.tables(self, self.column(position))
+
+    def grids(self) -> tuple[Grid, ...]:
+        """For a picture: all positions, stage by stage."""
+        return stream_shown.grids(self)
+
+    def curves(self, position: int = -1) -> tuple[Panel, ...]:
+        """For a plot: one position, along the stages of the stream."""
+        return stream_shown.curves(self, self.column(position))
+
+    def __str__(self) -> str:
+        return "\n\n".join(stream_shown.written(table) for table in self.tables())
+
+    def plain(self) -> dict[str, Any]:
+        """For programs: for each stage a list of numbers, one for each position; None where there is no number."""
+        return {
+            "positions": list(self.positions),
+            "tokens": [self._token(int(self.tokens[position])) for position in self.positions],
+            "chosen": [self._token(int(token)) for token in self.chosen],
+            "stages": [self._plain(row) for row in range(len(self.stages))],
+            "norms": [norm.plain() for norm in self.norms],
+            "certificate": self.certificate,
+        }
+
+    def _plain(self, row: int) -> dict[str, Any]:
+        stage, said = self.stages[row], self.lenses[row]
+        measured = {name: getattr(self, name) for name in ("norm", "cosine_before", "cosine_embed", "cosine_final")}
+        columns = range(len(self.positions))
+        tops = [[self._token(token) | {"p": p} for token, p in said.likeliest(column)] for column in columns]
+        return {
+            "stage": stage.name,
+            "also": list(stage.also),
+            "site": stage.site,
+            "role": stage.role,
+            "what": stage.what,
+            "of": stage.of,
+            **{name: numbers(values[row]) for name, values in measured.items()},
+            "lens": {"top": tops, "p": said.chance.tolist(), "rank": said.rank.tolist(), "entropy": said.entropy.tolist()},
+            "shares": {name: numbers(share[row]) for name, share in self.shares.items()} if stage.role != "write" else None,
+        }
+
+    def _token(self, token: int) -> dict[str, Any]:
+        return {"token": self.words.text(token), "id": token}
+
+
+@torch.no_grad()
+def stream(
+    record: Record,
+    *,
+    positions: Iterable[int] | None = None,
+    token: int | None = None,
+    top: int = 5,
+    words: Spoken | None = None,
+    tell: Progress = silent,
+) -> StreamView:
+    """Look at the stream of a record of one text.
+
+    ``positions`` limits the work to some of them; ``token`` is the one whose probability and rank are told at every stage, without it
+    the one that the text goes on with. Memory does not grow with positions × vocabulary: of each stage's logits only the ``top`` are kept.
+
+    >>> from headwater.model.presets import named
+    >>> from headwater.model.record import record
+    >>> from headwater.model.weights import Weights
+    >>> view = stream(record(Weights.draw(named("one-layer"), seed=0), torch.tensor([[1, 2, 3]])))
+    >>> [stage.names for stage in view.stages], list(view.shares)[:2]
+    (['embed = L0.t0 = L0.t1', 'L0.t2', 'L0.t3 = L0.h = final'], ['embed', 'L0H0'])
+    >>> bool(abs(sum(view.shares.values())[view.index("L0.h")] - 1).max() < 1e-5)
+    True
+    """
+    if top < 1:
+        raise InputError(f"the top {top}", "at least 1", "ask for one or more")
+    seen = see(record, positions)
+    chosen, vectors = _chosen(record, seen, token), [seen[stage.name].double() for stage in seen.stages]
+    split = shares(seen)
+    return StreamView(
+        stages=seen.stages,
+        positions=seen.positions,
+        tokens=record.tokens[0],
+        words=words or Spoken(getattr(record, "tokenizer", None)),
+        norm=torch.stack([length(x) for x in vectors]),
+        cosine_before=torch.stack([_before(seen, stage) for stage in seen.stages]),
+        cosine_embed=torch.stack([cosine(x, vectors[0]) for x in vectors]),
+        cosine_final=torch.stack([cosine(x, _last(seen)) for x in vectors]),
+        chosen=chosen,
+        was_asked=token is not None,
+        lenses=_lenses(seen, chosen, top, tell),
+        shares=split,
+        norms=norms(seen),
+        certificate=_certificate(split),
+    )
+
+
+def _chosen(record: Record, seen: Seen, token: int | None) -> Int[Tensor, " pos"]:
+    vocab, text = record.config.vocab, [int(one) for one in record.tokens[0]]
+    if token is not None and not 0 <= token < vocab:
+        raise InputError(f"token id {token}", f"ids from 0 to {vocab - 1}", "use this model's own tokenizer")
+    if token is not None:
+        found = [token] * len(seen.positions)
+    else:
+        found = [text[at + 1] if at + 1 < len(text) else int(record.logits_at(at)[0].argmax()) for at in seen.positions]
+    return torch.tensor(found, device=record.tokens.device)
+
+
+def _before(seen: Seen, stage: Stage) -> Float[Tensor, " pos"]:
+    x = seen[stage.name].double()
+    return torch.full_like(x[:, 0], torch.nan) if stage.of is None else cosine(x, seen[stage.of].double())
+
+
+def _last(seen: Seen) -> Float[Tensor, "pos d_model"]:
+    """The stream that the last block leaves."""
+    return next(seen[stage.name] for stage in reversed(seen.stages) if stage.role == "stream").double()
+
+
+def _lenses(seen: Seen, chosen: Int[Tensor, " pos"], top: int, tell: Progress) -> tuple[Lens, ...]:
+    found: list[Lens] = []
+    for number, stage in enumerate(seen.stages):
+        tell(f"what {stage.name} would say", number / len(seen.stages))
+        is_final = "final" in (stage.name, *stage.also)
+        found.append(lens(seen.record.weights, seen[stage.name], chosen, top=top, is_final=is_final))
+    return tuple(found)
+
+
+def _certificate(split: Mapping[str, Measured]) -> float:
+    off = torch.stack(list(split.values())).double().sum(dim=0) - 1
+    return float(off[~off.isnan()].abs().max())
