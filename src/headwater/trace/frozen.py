@@ -37,7 +37,8 @@ class Frozen:
     def rows(self, site: str, at: Rows) -> Tensor:
         """What a site held at some positions."""
         value = self.record[site]
-        return (value if value.ndim == 2 else value[0])[at]
+        # Positions are the same for all texts.
+        return (value if site == "positions" else value[0])[at]
 
     def mixed(self, layer: int, at: Rows) -> Float[Tensor, "head row d_head"]:
         """What each head of a layer mixed."""
