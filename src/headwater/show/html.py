@@ -148,7 +148,7 @@ def _scrolled(title: str, inner: str) -> str:
 
 
 def _grid(grid: Grid) -> str:
-    corner = f'<th class="hw-corner"><span>{_text(grid.y)} ↓</span> <span>{_text(grid.x)} →</span></th>'
+    corner = f'<th class="hw-corner"><span>{_text(grid.y)} ↓</span><span>{_text(grid.x)} →</span></th>'
     head = "".join(f'<th scope="col"><span>{_text(name)}</span></th>' for name in grid.columns)
     has_numbers = len(grid.rows) * len(grid.columns) <= MOST_NUMBERS
     rows = "".join(

@@ -14,7 +14,7 @@ FRAGMENT = """
   color: inherit; caption-side: top; white-space: pre-wrap; }
 .headwater .hw-remark { margin: .5em 0 0; font-size: .88em; opacity: .72; max-width: 60em; }
 
-.headwater .hw-row { display: grid; column-gap: 1em; align-items: center; list-style: none; margin: 0; padding: 0;
+.headwater .hw-row { display: grid; font: inherit; column-gap: 1em; align-items: center; list-style: none; margin: 0; padding: 0;
   grid-template-columns: minmax(8em, var(--label)) minmax(8em, 20em) var(--number) minmax(0, 1fr); }
 .headwater figure .hw-row { background: repeating-linear-gradient(to right, transparent 0 .42em, var(--faint) .42em
   calc(.42em + 1px), transparent calc(.42em + 1px) 1.3em) 0 0 / calc(var(--depth, 0) * 1.3em) 100%% no-repeat; }
@@ -33,7 +33,7 @@ FRAGMENT = """
 .headwater .hw-bar { position: relative; align-self: stretch; min-height: 1.3em; }
 .headwater .hw-bar::before { content: ""; position: absolute; inset: 0 auto 0 calc(50%% - .5px); width: 1px;
   background: currentColor; opacity: .45; }
-.headwater .hw-bar i { position: absolute; top: 22%%; bottom: 22%%; box-sizing: border-box; min-width: 1px;
+.headwater .hw-bar i { position: absolute; top: calc(50%% - .4em); height: .8em; box-sizing: border-box; min-width: 1px;
   background: var(--side); border: 1.5px solid var(--side); print-color-adjust: exact; }
 .headwater .hw-plus { --side: var(--plus); left: 50%%; border-radius: 0 2px 2px 0; }
 .headwater .hw-minus { --side: var(--minus); right: 50%%; border-radius: 2px 0 0 2px; }
@@ -51,7 +51,7 @@ FRAGMENT = """
 .headwater table tr:nth-child(n) { background: none; }
 .headwater table th, .headwater table td { text-align: left; vertical-align: top; border: 0; padding: .15em 1.4em .15em 0;
   white-space: pre-wrap; max-width: 42em; font-variant-numeric: tabular-nums; }
-.headwater .hw-table th { font-weight: 400; font-size: .88em; opacity: .72; vertical-align: bottom; }
+.headwater .hw-table th { font-weight: 400; font-size: .88em; opacity: .72; vertical-align: bottom; padding-right: calc(1.4em / .88); }
 .headwater .hw-table tbody tr:nth-child(n) { border-top: 1px solid var(--faint); }
 .headwater .hw-table tbody tr:nth-child(n):hover { background: color-mix(in srgb, currentColor 7%%, transparent); }
 .headwater .hw-table .hw-right { text-align: right; white-space: nowrap; }
@@ -74,7 +74,7 @@ FRAGMENT = """
 
 @container (max-width: 44em) {
   .headwater .hw-row { grid-template-columns: minmax(0, 1fr) minmax(4em, 34%%) var(--number); column-gap: .6em; }
-  .headwater .hw-note { grid-column: 1 / -1; padding: 0 0 .3em calc(var(--depth) * 1.3em + 1.2em); }
+  .headwater .hw-note { grid-column: 1 / -1; padding: 0 0 .3em calc((var(--depth) * 1.3em + 1.2em) / .88); }
   .headwater .hw-note:empty { display: none; }
 }
 """ % (PLUS, MINUS)  # noqa: UP031  (braces are CSS' own)

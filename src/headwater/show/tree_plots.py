@@ -11,7 +11,7 @@ from headwater.show.values import Tree
 PLUS, MINUS = "#2f86d0", "#d9601a"
 """Close to Okabe and Ito's blue and vermilion, which most people can tell apart; of a lightness that shows on white and on black."""
 GREY, FAINT = "#808080", "#80808066"
-SIZE, SMALL, LARGE = 9, 8, 10.5
+SIZE, SMALL, LARGE = 9.0, 8.0, 10.5
 """Of letters, in points: in rows, of what is said beside and below, and of the title."""
 LINE, INDENT, GAP, EDGE = 0.215, 0.2, 0.16, 0.15
 """In inches: the height of a row, a level's indent, and the space between columns and around all."""
@@ -121,10 +121,11 @@ def _fold(text: str, width: float, size: float) -> list[str]:
 
 
 def _length(text: str, weight: str = "normal") -> float:
-    """The room that a text takes, in inches; letters of the east, which our font lacks, are as wide as an m."""
+    """The room that a text takes, in inches; letters of the east, which our font lacks, count as two."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    known = "".join("m" if unicodedata.east_asian_width(letter) in "WF" else letter for letter in text)
+    known = "".join("oo" if unicodedata.east_asian_width(letter) in "WF" else letter for letter in text)
     font = FontProperties(size=SIZE, weight=weight)
-    return text_to_path.get_text_width_height_descent(known, font, ismath=False)[0] / 72
+    # In a png each letter is a whole number of pixels wide, and the words a little longer.
+    return 1.03 * text_to_path.get_text_width_height_descent(known, font, ismath=False)[0] / 72
