@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from headwater.text.corpus import Corpus, build_corpus, open_corpus
     from headwater.text.planted import PlantedLanguage
     from headwater.text.tokenizer import Tokenizer
+    from headwater.trace.parts import Part, Split
+    from headwater.trace.run import Run, load_run
     from headwater.train.recipe import Recipe, read_recipe
     from headwater.train.run import Ways, run_recipe
 
@@ -77,6 +79,8 @@ _HOMES = {
     "headwater.text.corpus": ["Corpus", "build_corpus", "open_corpus"],
     "headwater.text.planted": ["PlantedLanguage"],
     "headwater.text.tokenizer": ["Tokenizer"],
+    "headwater.trace.parts": ["Part", "Split"],
+    "headwater.trace.run": ["Run", "load_run"],
     "headwater.train.recipe": ["Recipe", "read_recipe"],
     "headwater.train.run": ["Ways", "run_recipe"],
 }
@@ -100,6 +104,7 @@ __all__ = [
     "ModelFileError",
     "NoNorm",
     "NoPositions",
+    "Part",
     "PlantedLanguage",
     "PostNorm",
     "PreNorm",
@@ -108,8 +113,10 @@ __all__ = [
     "Record",
     "Recorder",
     "RotaryPositions",
+    "Run",
     "Sampling",
     "SinusoidalPositions",
+    "Split",
     "Tap",
     "Tokenizer",
     "Unembedding",
@@ -119,6 +126,7 @@ __all__ = [
     "build_corpus",
     "forward",
     "load",
+    "load_run",
     "named",
     "open_corpus",
     "read_recipe",

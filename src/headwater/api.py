@@ -18,12 +18,13 @@ from headwater.errors import InputError, ModelFileError, did_you_mean
 from headwater.model import checkpoint, export, generate
 from headwater.model.config import ModelConfig
 from headwater.model.forward import forward
-from headwater.model.record import Record, check_tokens, record
+from headwater.model.record import check_tokens, record
 from headwater.model.sources import load_weights, look
 from headwater.model.taps import NOBODY, Tap
 from headwater.model.weights import Weights
 from headwater.shapes import Logits, Tokens
 from headwater.text.tokenizer import Tokenizer, read_tokenizer
+from headwater.trace.run import Run
 
 Text: TypeAlias = str | Iterable[Any] | torch.Tensor
 """A text, or the ids of its tokens; a tensor ``[batch, pos]`` holds several texts."""
@@ -77,9 +78,9 @@ class Model:
         with torch.no_grad():
             return forward(self.weights, self.tokens(text))
 
-    def record(self, text: Text, sites: Iterable[str] = (), *, tap: Tap = NOBODY) -> Record:
+    def record(self, text: Text, sites: Iterable[str] = (), *, tap: Tap = NOBODY) -> Run:
         """Run the model on a text and keep what happened; ``sites`` are kept besides the stream and its writes."""
-        return record(self.weights, self.tokens(text), sites, tap=tap)
+        return Run.of(record(self.weights, self.tokens(text), sites, tap=tap), self.tokenizer)
 
     @property
     def direct(self) -> Circuit:

@@ -18,7 +18,7 @@ d_mlp          neurons of a feed-forward layer
 Vectors are rows and multiply from the left, ``x @ W``; a matrix's axes read *from → to*.
 """
 
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -29,3 +29,13 @@ Queries: TypeAlias = Float[Tensor, "batch head dest d_head"]
 Keys: TypeAlias = Float[Tensor, "batch key_head source d_head"]
 Pattern: TypeAlias = Float[Tensor, "batch head dest source"]
 Logits: TypeAlias = Float[Tensor, "batch pos vocab"]
+
+
+def floats(numbers: Float[Tensor, " any"]) -> list[float]:
+    """A vector's numbers, for Python."""
+    return cast(list[float], numbers.tolist())
+
+
+def whole(numbers: Int[Tensor, " any"]) -> list[int]:
+    """A vector of whole numbers, for Python."""
+    return cast(list[int], numbers.tolist())

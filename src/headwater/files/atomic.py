@@ -22,14 +22,20 @@ def sync(path: Path) -> None:
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a whole file: afterwards it has the old bytes or the new ones, never a mixture."""
+    with new_file(path) as temporary:
+        temporary.write_bytes(data)
+
+
+@contextmanager
+def new_file(path: Path) -> Generator[Path]:
+    """A temporary file to fill, which becomes ``path`` when the block ends well and vanishes when it does not."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    os.close(descriptor)
     temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
         temporary.chmod(0o666 & ~_umask())
+        sync(temporary)
         temporary.replace(path)
         sync(path.parent)
     except BaseException:

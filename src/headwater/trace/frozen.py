@@ -4,7 +4,7 @@ Nothing here is as large as a whole pattern unless all positions are asked for.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
@@ -17,6 +17,7 @@ from headwater.model.positions import Placed, for_each_head
 from headwater.model.record import Record
 from headwater.model.taps import NOBODY, Chain, Enough, Fetcher, Look, Recorder
 from headwater.model.weights import BlockWeights
+from headwater.text.spoken import Spoken
 from headwater.trace.course import AttentionStep, FeedForwardStep, NormStep
 from headwater.trace.pull import Covectors, Pulled, through_norm
 
@@ -26,9 +27,14 @@ Rows = Int[Tensor, " row"]
 
 @dataclass(frozen=True, eq=False)
 class Frozen:
-    """A record of one text, held fixed."""
+    """A record of one text, held fixed, and the words for its tokens."""
 
     record: Record
+    words: Spoken = field(default_factory=lambda: Spoken(None))
+
+    def place(self, position: int) -> str:
+        """A position with the token that stands there: ``‘one’@0``."""
+        return f"{self.words(int(self.record.tokens[0, position]))}@{position}"
 
     def block(self, layer: int) -> BlockWeights:
         """A block's weights."""

@@ -1,0 +1,96 @@
+"""A run in one file: safetensors with the tokens, the sites that were kept, the model's weights and its words.
+
+The metadata says what is in it and has a hash over all of it, so that a changed bit anywhere is found. Sites that can be had from others (what a block
+gets is what the one before it leaves) are not written twice.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from headwater.errors import ConfigError, InputError, ModelFileError
+from headwater.files.atomic import new_file
+from headwater.files.plain import parse_json
+from headwater.files.safetensors import read_header, read_tensors, write_tensors
+from headwater.model.config import ModelConfig
+from headwater.model.layout import check_names_and_shapes, tensor_shapes
+from headwater.model.record import Record, check_tokens
+from headwater.model.taps import NOBODY, canonical
+from headwater.model.weights import Weights, laid_out
+from headwater.settings import from_plain, to_plain
+from headwater.text.tokenizer import Tokenizer
+
+FORMAT = "headwater-run/1"
+
+
+def save(record: Record, path: Path, *, tokenizer: Tokenizer | None) -> None:
+    """Write a run: afterwards the whole file is there, or what was there before."""
+    if record.tap is not NOBODY:
+        raise InputError(
+            "a run with interventions", "a run of the model as it is", "save that, and record again with the edits"
+        )
+    tensors: dict[str, Tensor] = {"tokens": record.tokens}
+    tensors |= {f"site/{name}": value for name, value in record.kept.items() if not name.endswith(".in")}
+    tensors |= {f"weight/{name}": value for name, value in record.weights.tensors().items()}
+    if tokenizer is not None:
+        tensors["words"] = torch.frombuffer(bytearray(tokenizer.to_json()), dtype=torch.uint8)
+    # Without norms the last stream is what the unembedding reads, one tensor under two names.
+    tensors = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+    about = json.dumps({"format": FORMAT, "model": to_plain(record.config)}, sort_keys=True)
+    with new_file(path) as temporary:
+        write_tensors(temporary, tensors, {"headwater": about, "sha256": _hash(about, tensors)})
+
+
+def load(path: Path) -> tuple[Record, Tokenizer | None]:
+    """The run in a file, and the words for its tokens."""
+    try:
+        metadata = read_header(path).metadata
+        tensors = read_tensors(path)
+        return _record(metadata, tensors), _words(tensors)
+    except (ModelFileError, ConfigError, InputError) as error:
+        raise ModelFileError(f"{path.name}: {error.given}", error.needed, error.do) from None
+
+
+def _record(metadata: Mapping[str, str], tensors: dict[str, Tensor]) -> Record:
+    about = metadata.get("headwater", "")
+    plain = parse_json(about.encode(), "metadata") if about else {}
+    if plain.get("format") != FORMAT:
+        raise ModelFileError(f"the format {plain.get('format')!r:.80}", FORMAT, "give a file that Run.save wrote")
+    if metadata.get("sha256") != _hash(about, tensors):
+        raise ModelFileError(
+            "bits that have changed since it was saved", "the file as it was", "restore it, or record the run again"
+        )
+    config = from_plain(ModelConfig, plain.get("model"), "model")
+    weights = _named(tensors, "weight/")
+    check_names_and_shapes(tensor_shapes(config), {name: tuple(tensor.shape) for name, tensor in weights.items()})
+    tokens = tensors["tokens"]
+    check_tokens(config, tokens)
+    kept = {canonical(config, name): value for name, value in _named(tensors, "site/").items()}
+    return Record(Weights.assemble(config, laid_out(weights)), tokens, _streams(config, kept))
+
+
+def _streams(config: ModelConfig, kept: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What each block got, beside what was kept."""
+    first = kept["embed"] + kept["positions"] if "positions" in kept else kept["embed"]
+    return kept | {f"L{layer}.in": kept[f"L{layer - 1}.out"] if layer else first for layer in range(config.layers)}
+
+
+def _words(tensors: Mapping[str, Tensor]) -> Tokenizer | None:
+    return Tokenizer.parse(tensors["words"].numpy().tobytes()) if "words" in tensors else None
+
+
+def _named(tensors: Mapping[str, Tensor], kind: str) -> dict[str, Tensor]:
+    return {name.removeprefix(kind): tensor for name, tensor in tensors.items() if name.startswith(kind)}
+
+
+def _hash(about: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(about.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        digest.update(memoryview(cast(Any, tensor.contiguous().view(-1).view(torch.uint8).numpy())))
+    return digest.hexdigest()

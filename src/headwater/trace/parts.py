@@ -1,0 +1,188 @@
+"""``Part`` and ``Split``: one addend, and a number taken apart into addends that add up to it."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+
+from headwater.errors import InputError, did_you_mean
+from headwater.show.values import Branch, Tree
+
+Way: TypeAlias = Literal["component", "source", "head", "layer", "order", "neuron", "token", "path"]
+"""How a number is taken apart."""
+Kind: TypeAlias = Literal[
+    "embedding",
+    "position",
+    "head",
+    "feed-forward",
+    "neuron",
+    "source",
+    "token",
+    "bias",
+    "layer",
+    "order",
+    "path",
+    "group",
+    "remainder",
+]
+MOST = 20
+"""Parts of a list; the others are one remainder."""
+IN_ORDER: frozenset[Way] = frozenset({"layer", "order", "token", "source"})
+"""Parts that are told in the order of the model or the text and not by size."""
+
+
+@runtime_checkable
+class Node(Protocol):
+    """What a part is made of, found out when somebody asks."""
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """How it can be taken apart; the first is how it is unless told otherwise."""
+        ...
+
+    def parts(self, by: Way) -> "list[Part]":
+        """All parts, none cut away."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Part:
+    """One addend of an answer, with what it came from."""
+
+    label: str
+    value: float
+    kind: Kind
+    note: str = ""
+    """Said beside the number."""
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """For programs: head, position, token and id, attention …"""
+    node: Node | None = None
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """How it can be taken apart; none where nothing is upstream."""
+        return self.node.ways if self.node else ()
+
+    def split(self, by: Way | None = None, *, most: int | None = MOST) -> "Split":
+        """What it is made of, one step further upstream.
+
+        ``most`` parts are listed, the others are one remainder; None lists all.
+        """
+        return take_apart(self.label, self.value, self.node, by, most=most)
+
+    def plain(self) -> dict[str, Any]:
+        """For programs."""
+        return {"label": self.label, "value": self.value, "kind": self.kind, **self.facts}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Split:
+    """A number and its parts, which add up to it."""
+
+    label: str
+    value: float
+    """The model's own number; of a part that was split again, the part's."""
+    by: Way
+    parts: tuple[Part, ...]
+    node: Node
+    remarks: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def certificate(self) -> float:
+        """How far the sum of the parts is from the number."""
+        return abs(math.fsum(part.value for part in self.parts) - self.value)
+
+    def __getitem__(self, label: str) -> Part:
+        """The part of a label, such as ``"L0H3"``; words may be given without their quotes."""
+        for part in self.parts:
+            if label in (part.label, part.facts.get("name"), part.facts.get("token")):
+                return part
+        labels = [part.facts.get("name", part.label) for part in self.parts]
+        raise InputError(f"no part is called {label!r:.80}", "a part that is listed", did_you_mean(label, labels))
+
+    def split(self, by: Way | None = None, *, most: int | None = MOST) -> "Split":
+        """The same number, taken apart another way."""
+        again = take_apart(self.label, self.value, self.node, by, most=most)
+        return Split(
+            **{name: getattr(again, name) for name in ("label", "value", "by", "parts", "node")},
+            remarks=self.remarks,
+            facts=self.facts,
+        )
+
+    def tree(self, depth: int = 1, *, most: int | None = None) -> Tree:
+        """To be drawn: parts, and below each its own parts, ``depth`` levels in all; of those at most ``most`` in each list."""
+        branches = tuple(_branch(part, depth - 1, most) for part in self.parts)
+        root = Branch(label=self.label, value=self.value, branches=branches)
+        return Tree(
+            title="",
+            root=root,
+            remarks=(*self.remarks, f"certificate {self.certificate:.1e}: so far is the sum of the parts from the number"),
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """For programs."""
+        parts = [part.plain() for part in self.parts]
+        return {
+            "label": self.label,
+            "value": self.value,
+            "certificate": self.certificate,
+            "by": self.by,
+            **self.facts,
+            "parts": parts,
+        }
+
+
+def _branch(part: Part, depth: int, most: int | None) -> Branch:
+    below: tuple[Branch, ...] = ()
+    if depth > 0 and part.node is not None and part.kind != "remainder":
+        below = tuple(_branch(each, depth - 1, most) for each in part.split(most=most).parts)
+    return Branch(label=part.label, value=part.value, note=part.note, kind=part.kind, branches=below)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Parts that are told together."""
+
+    members: Callable[[], list[Part]]
+    ways: tuple[Way, ...] = ("component",)
+
+    def parts(self, by: Way) -> list[Part]:
+        """The members."""
+        del by
+        return self.members()
+
+
+def group(label: str, members: Sequence[Part], *, kind: Kind = "group", facts: Mapping[str, Any] | None = None) -> Part:
+    """Some parts as one, which splits into them."""
+    total = math.fsum(part.value for part in members)
+    return Part(label=label, value=total, kind=kind, facts=facts or {}, node=Group(lambda: list(members)))
+
+
+def take_apart(label: str, value: float, node: Node | None, by: Way | None, *, most: int | None) -> Split:
+    """A number by its node's parts, the smaller ones in one remainder."""
+    if node is None:
+        raise InputError(
+            f"a split of {label}", "a part that something is upstream of", "it is a bias, an embedding or a position: the end"
+        )
+    if most is not None and most < 0:
+        raise InputError(f"a list of {most} parts", "a number from 0 on", "or None for all of them")
+    chosen = node.ways[0] if by is None else by
+    if chosen not in node.ways:
+        known = ", ".join(node.ways)
+        advice = did_you_mean(chosen, node.ways) if chosen not in get_args(Way) else f"use one of: {known}"
+        raise InputError(f"{label} by {chosen!r:.40}", f"one of {known}", advice)
+    return Split(label=label, value=value, by=chosen, parts=tuple(cut(node.parts(chosen), chosen, most)), node=node)
+
+
+def cut(parts: list[Part], by: Way, most: int | None) -> list[Part]:
+    """The largest parts, and one that is all the others."""
+    ranked = sorted(range(len(parts)), key=lambda number: (-abs(parts[number].value), number))
+    # One that is left over is no shorter than itself.
+    kept = ranked if most is None or len(parts) <= most + 1 else ranked[:most]
+    rest = [parts[number] for number in ranked[len(kept) :]]
+    shown = [parts[number] for number in (sorted(kept) if by in IN_ORDER else kept)]
+    return [
+        *shown,
+        *([group(f"{len(rest):,} smaller parts", rest, kind="remainder", facts={"count": len(rest)})] if rest else []),
+    ]

@@ -1,0 +1,179 @@
+"""``Run``: what a model did with a text, as a value that can be asked why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import InputError, did_you_mean
+from headwater.model.record import Record
+from headwater.shapes import floats, whole
+from headwater.show.html import fragment
+from headwater.show.values import Table
+from headwater.text.spoken import Spoken
+from headwater.text.tokenizer import Tokenizer
+from headwater.trace import kept
+from headwater.trace.experts import are_experts, experts
+from headwater.trace.frozen import Frozen
+from headwater.trace.nodes import StreamNode, token_facts
+from headwater.trace.parts import MOST, Split, take_apart
+from headwater.trace.question import about_logit, check_one_text, within
+from headwater.trace.totals import Totals, totals
+
+SHOWN = 12
+"""Positions of a long text whose predictions are printed, from its end."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Record):
+    """A record of one forward pass, and the words for its tokens.
+
+    >>> from headwater.model.presets import named
+    >>> from headwater.model.record import record
+    >>> from headwater.model.weights import Weights
+    >>> run = Run.of(record(Weights.draw(named("one-layer"), seed=0), torch.tensor([[1, 2, 3]])))
+    >>> why = run.explain(position=-1, token=7)
+    >>> len(why.parts), why.certificate < 1e-5
+    (9, True)
+    """
+
+    tokenizer: Tokenizer | None = None
+
+    @classmethod
+    def of(cls, record: Record, tokenizer: Tokenizer | None = None) -> "Run":
+        """A record, with words."""
+        return cls(record.weights, record.tokens, record.kept, record.tap, record.made, tokenizer)
+
+    @cached_property
+    def words(self) -> Spoken:
+        """Ids as people read them."""
+        return Spoken(self.tokenizer)
+
+    @cached_property
+    def frozen(self) -> Frozen:
+        """The run with everything held fixed that it measured."""
+        return Frozen(self, self.words)
+
+    def explain(
+        self, position: int = -1, token: str | int | None = None, against: str | int | None = None, *, centred: bool = False
+    ) -> Split:
+        """The logit of a token after a position, as a sum of what the components wrote; each part splits further.
+
+        Without a token, the likeliest is explained. ``against`` another token, the difference of their logits is, which is that of their
+        log-probabilities too; ``centred``, how far the logit is above the mean of all. Positions count from the end where they are negative.
+        """
+        check_one_text(self)
+        position = within(position, self.tokens.shape[1], "position")
+        logits = self.logits_at(position)[0].double()
+        chosen = int(logits.argmax()) if token is None else self.find(token)
+        other = None if against is None else self.find(against)
+        if other is not None and centred:
+            raise InputError("a difference that is centred too", "one of the two", "leave out against, or centred")
+        question = about_logit(self, position, chosen, other, centred=centred)
+        rest = 0.0 if other is None and not centred else float(logits.mean()) if centred else float(logits[other])
+        says = self._says(position, chosen) if other is None and are_experts(self.config) else ""
+        node = StreamNode(self.frozen, question, says=says)
+        split = take_apart(
+            self._label(position, chosen, other, centred=centred), float(logits[chosen]) - rest, node, None, most=MOST
+        )
+        facts = {"position": position, **self._asked(position, chosen, other)}
+        remarks = self._remarks(position, chosen, other)
+        return Split(
+            label=split.label, value=split.value, by=split.by, parts=split.parts, node=node, remarks=remarks, facts=facts
+        )
+
+    def totals(self, position: int | None = -1, token: str | int | None = None, against: str | int | None = None) -> Totals:
+        """What every token, head, layer and order comes to in a logit, by one sweep; ``position=None`` asks at all positions at once.
+
+        Without a token, at one position the likeliest is meant; at all positions, at each the token that did come next, and at the last the likeliest.
+        """
+        check_one_text(self)
+        length = self.tokens.shape[1]
+        at = list(range(length)) if position is None else [within(position, length, "position")]
+        if token is not None:
+            ids = [self.find(token)] * len(at)
+        else:
+            likeliest = int(self.logits_at(at[-1]).argmax())
+            ids = [*([] if position is not None else whole(self.tokens[0, 1:])), likeliest]
+        return totals(self.frozen, at, ids, None if against is None else [self.find(against)] * len(at))
+
+    def find(self, token: str | int) -> int:
+        """The id of a token that is given by its text or by its id."""
+        if isinstance(token, int):
+            return within(token, self.config.vocab, "token")
+        if self.tokenizer is None:
+            raise InputError(f"the token {token!r:.40} for a model without a tokenizer", "a token's id", "give its number")
+        ids = self.tokenizer.encode(token)
+        if len(ids) == 1:
+            return ids[0]
+        pieces = ", ".join(self.words(each) for each in ids[:8])
+        advice = f"choose one of {pieces}" if ids else did_you_mean(token, [])
+        raise InputError(
+            f"{token!r:.60}, which is {len(ids)} tokens of this model", "one token; many begin with a space", advice
+        )
+
+    def top(self, position: int = -1, count: int = 5) -> list[tuple[int, float]]:
+        """The likeliest tokens after a position, with their probabilities."""
+        p = self.logits_at(within(position, self.tokens.shape[1], "position"))[0].double().softmax(dim=-1)
+        best = p.topk(min(count, len(p)))
+        return list(zip(whole(best.indices), floats(best.values), strict=True))
+
+    def save(self, path: str | Path) -> None:
+        """Write the run, with its model and its words, to one file; ``load_run`` opens it without anything else."""
+        kept.save(self, Path(path), tokenizer=self.tokenizer)
+
+    def __str__(self) -> str:
+        lines = [repr(self)]
+        for table in self._tables():
+            width = max(len(row[0]) for row in table.rows)
+            lines += [f"  {place:{width}}  {said}" for place, said in table.rows]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return fragment(*self._tables(), remarks=(repr(self),))
+
+    def _tables(self) -> Sequence[Table]:
+        if len(self.tokens) != 1:
+            return ()
+        length = self.tokens.shape[1]
+        rows = [(self.frozen.place(position), self._said(position)) for position in range(max(0, length - SHOWN), length)]
+        title = "" if length <= SHOWN else f"the last {SHOWN} of {length:,} positions"
+        return (Table(title=title, columns=("token", "what comes next"), rows=tuple(rows)),)
+
+    def _said(self, position: int) -> str:
+        return "  ".join(f"{self.words(token)} {p:.0%}" for token, p in self.top(position, 3))
+
+    def _label(self, position: int, token: int, against: int | None, *, centred: bool) -> str:
+        above = " above the mean of all" if centred else "" if against is None else f" above {self.words(against)}"
+        return f"logit of {self.words(token)}{above} after {self.frozen.place(position)}"
+
+    def _says(self, position: int, token: int) -> str:
+        return f"{self.words(int(self.tokens[0, position]))} → {self.words(token)}"
+
+    def _asked(self, position: int, token: int, against: int | None) -> dict[str, Any]:
+        p = self.logits_at(position)[0].double().softmax(dim=-1)
+        named = {"token": self.words.text(token), "id": token, "probability": float(p[token])}
+        at = {f"dest_{name}": value for name, value in token_facts(self.frozen, position).items()}
+        other = (
+            {}
+            if against is None
+            else {"against": self.words.text(against), "against_id": against, "against_probability": float(p[against])}
+        )
+        return {**at, **named, **other}
+
+    def _remarks(self, position: int, token: int, against: int | None) -> tuple[str, ...]:
+        if against is None and are_experts(self.config):
+            return (experts(self, position, token).words(self.words),)
+        p = self.logits_at(position)[0].double().softmax(dim=-1)
+        said = f"p({self.words(token)}) = {float(p[token]):.4f}"
+        if against is None:
+            return (f"{said}; logits add up, probabilities do not",)
+        return (
+            f"{said}, p({self.words(against)}) = {float(p[against]):.4f}; the difference of logits is that of log-probabilities",
+        )
+
+
+def load_run(path: str | Path) -> Run:
+    """The run in a file that ``Run.save`` wrote: nothing else is needed."""
+    return Run.of(*kept.load(Path(path)))

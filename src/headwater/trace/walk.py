@@ -1,0 +1,149 @@
+"""The strongest single paths, found best-first: the largest part is followed upstream next, until enough is resolved."""
+
+import heapq
+import itertools
+import math
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from headwater.errors import InputError
+from headwater.trace.frozen import Frozen
+from headwater.trace.nodes import FeedForwardNode, HeadNode, NeuronNode, StreamNode
+from headwater.trace.parts import Part, Split, group
+
+Followed: TypeAlias = StreamNode | HeadNode | FeedForwardNode | NeuronNode
+SHARE, BUDGET, MOST = 0.9, 300, 20
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Walk(Split):
+    """Paths from tokens, positions and biases to an answer, the largest first; all others are one remainder."""
+
+    resolved: float
+    """The share of the total absolute effect that paths account for; the rest lies in parts that were not followed to their end."""
+    expanded: int
+    """Parts that were taken apart on the way."""
+
+
+@dataclass(frozen=True, eq=False)
+class _End:
+    """A part on the way, and the names of all that lies between it and the answer."""
+
+    part: Part
+    trail: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class _Walk:
+    frozen: Frozen
+    home: int | None
+    """The position that the answer is about, which goes without saying."""
+    number: "itertools.count[int]" = field(default_factory=itertools.count)
+    waiting: list[tuple[float, int, _End]] = field(default_factory=list[tuple[float, int, _End]])
+    ended: list[_End] = field(default_factory=list[_End])
+    open: float = 0.0
+    closed: float = 0.0
+
+    def meet(self, parts: list[Part], trail: tuple[str, ...]) -> None:
+        """New parts, to be followed or at their end."""
+        for part in parts:
+            size = abs(part.value)
+            if part.node is None:
+                self.ended.append(_End(part, trail))
+                self.closed += size
+            elif size:
+                heapq.heappush(self.waiting, (-size, next(self.number), _End(part, trail)))
+                self.open += size
+
+    def follow(self) -> None:
+        """The largest part, one step upstream."""
+        _, _, end = heapq.heappop(self.waiting)
+        self.open -= abs(end.part.value)
+        assert end.part.node is not None, "only what has something upstream waits"
+        self.meet(_along(end.part), (*self._named(end.part), *end.trail))
+
+    def _named(self, part: Part) -> tuple[str, ...]:
+        """What a path says of this part; a source is told by what it leads to."""
+        if part.kind in ("source", "position", "embedding"):
+            return ()
+        position, name = part.facts.get("position"), part.facts.get("head", part.label)
+        return (f"{name}@{position}" if position not in (None, self.home) else name,)
+
+    def path(self, end: _End) -> Part:
+        """The whole way, as people read it."""
+        steps = (self._beginning(end.part), *end.trail)
+        facts = {**end.part.facts, "steps": list(steps)}
+        return Part(label=" → ".join(steps), value=end.part.value, kind="path", facts=facts, node=end.part.node)
+
+    def _beginning(self, part: Part) -> str:
+        """Where a path begins: ``‘one’@0``; a bias where it was added."""
+        position = part.facts.get("position")
+        if position is None or part.kind == "position":
+            return part.label
+        return self.frozen.place(position) if part.kind in ("embedding", "source") else f"{part.label}@{position}"
+
+    @property
+    def resolved(self) -> float:
+        """The share that has been followed to its end."""
+        return self.closed / (self.closed + self.open) if self.closed + self.open > 0 else 1.0
+
+
+def walk(
+    node: Followed, label: str = "", value: float | None = None, *, share: float = SHARE, budget: int = BUDGET, most: int = MOST
+) -> Walk:
+    """The strongest paths to what a node is about.
+
+    Parts are followed until ``share`` of the total absolute effect is resolved, or ``budget`` of them have been taken apart.
+    """
+    if not 0 < share <= 1 or budget < 1 or most < 0:
+        raise InputError(
+            f"share {share}, budget {budget}, most {most}", "a share above 0 and at most 1, a budget from 1 on", "change them"
+        )
+    first = _along_node(node)
+    home = node.position if isinstance(node, StreamNode) else None
+    on_its_way, expanded = _Walk(node.layer.frozen if isinstance(node, NeuronNode) else node.frozen, home), 1
+    on_its_way.meet(first, (label or "logit",))
+    while on_its_way.waiting and on_its_way.resolved < share and expanded < budget:
+        on_its_way.follow()
+        expanded += 1
+    total = math.fsum(part.value for part in first) if value is None else value
+    return Walk(
+        label=label,
+        value=total,
+        by="path",
+        parts=tuple(_told(on_its_way, most)),
+        node=node,
+        resolved=on_its_way.resolved,
+        expanded=expanded,
+    )
+
+
+def _told(found: _Walk, most: int) -> list[Part]:
+    ended = sorted(found.ended, key=lambda end: -abs(end.part.value))
+    rest, open_ = ended[most:], [end for _, _, end in found.waiting]
+    told = [found.path(end) for end in ended[:most]]
+    left = [
+        group(f"{len(some):,} {what}", [found.path(end) for end in some])
+        for some, what in ((rest, "smaller paths"), (open_, "parts not followed"))
+        if some
+    ]
+    facts = {"paths": len(rest), "unfollowed": len(open_)}
+    return [*told, *([group(" and ".join(part.label for part in left), left, kind="remainder", facts=facts)] if left else [])]
+
+
+def _along(part: Part) -> list[Part]:
+    node = part.node
+    if isinstance(node, StreamNode | HeadNode | FeedForwardNode | NeuronNode):
+        return _along_node(node)
+    # Embeddings or positions of several sources, told together.
+    return list(part.split(most=None).parts)
+
+
+def _along_node(node: Followed) -> list[Part]:
+    match node:
+        case StreamNode():
+            return node.components()
+        case HeadNode():
+            return node.sources()
+        case _:
+            return node.read().components()

@@ -1,0 +1,112 @@
+"""Other ways to tell what the stream holds where a question meets it: by head, layer, source, token, order and path."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from headwater.shapes import floats
+from headwater.trace.nodes import HeadNode, StreamNode, bias_parts, last_position, token_facts
+from headwater.trace.parts import Part, Way, group
+from headwater.trace.sweep import sweep
+from headwater.trace.walk import walk
+
+LAYER = re.compile(r"L(\d+)")
+
+
+def by_head(node: StreamNode) -> list[Part]:
+    """Heads one by one, the rest by kind."""
+    parts = node.components()
+    return [*(part for part in parts if part.kind == "head"), *_by_kind([part for part in parts if part.kind != "head"])]
+
+
+def by_layer(node: StreamNode) -> list[Part]:
+    """Everything that a layer wrote, together."""
+    parts = node.components()
+    layers = {layer: [part for part in parts if _layer(part) == layer] for layer in range(node.frozen.record.config.layers)}
+    told = [group(f"L{layer}", some, kind="layer", facts={"layer": layer}) for layer, some in layers.items() if some]
+    first, last = [], []
+    for part in _by_kind([part for part in parts if _layer(part) is None]):
+        (first if part.kind in ("embedding", "position") else last).append(part)
+    return [*first, *told, *last]
+
+
+def by_source(node: StreamNode) -> list[Part]:
+    """Where the last heads before the question took it from; what no head moved is told by kind."""
+    moved: dict[int, list[Part]] = {}
+    rest: list[Part] = []
+    for part in node.components():
+        if not isinstance(part.node, HeadNode):
+            rest.append(part)
+            continue
+        name = part.facts["name"]
+        for source in part.node.sources():
+            if source.kind == "source":
+                told = replace(source, label=f"{name} {source.label}", facts={**source.facts, "head": name})
+                moved.setdefault(source.facts["position"], []).append(told)
+            else:
+                rest.append(source)
+    return [*(_from(node, position, some) for position, some in sorted(moved.items())), *_by_kind(rest)]
+
+
+def _from(node: StreamNode, position: int, parts: list[Part]) -> Part:
+    facts = {"position": position} | token_facts(node.frozen, position)
+    return group(f"from {node.frozen.place(position)}", parts, kind="source", facts=facts)
+
+
+def by_token(node: StreamNode) -> list[Part]:
+    """Everything, down to the tokens that it came from, through whatever lies between."""
+    frozen, swept = node.frozen, sweep(node.frozen.record, node.question)
+    last, placed = last_position(frozen, node.question.at), swept.positions()
+    tokens = [
+        Part(label=frozen.place(at), value=value, kind="token", facts={"position": at} | token_facts(frozen, at))
+        for at, value in enumerate(floats(swept.tokens())[: last + 1])
+    ]
+    positions = [
+        Part(label=f"position {at}", value=value, kind="position", facts={"position": at})
+        for at, value in enumerate([] if placed is None else floats(placed)[: last + 1])
+    ]
+    told = [group("positions", positions, kind="position")] if positions else []
+    return [*tokens, *told, *_by_kind(bias_parts(swept.biases()))]
+
+
+def by_order(node: StreamNode) -> list[Part]:
+    """By how many heads a path goes on its way to the answer."""
+    swept = sweep(node.frozen.record, node.question, orders=True)
+    values = floats(swept.orders())
+    last = max((number for number, value in enumerate(values) if value), default=0)
+    orders = [_order(node.beyond + number, value) for number, value in enumerate(values[: last + 1])]
+    return [*orders, *_by_kind(bias_parts(swept.biases()))]
+
+
+def _order(order: int, value: float) -> Part:
+    way = "past no head" if order == 0 else f"by way of {order} head{'s' * (order > 1)}"
+    return Part(label=f"order {order}: {way}", value=value, kind="order", facts={"order": order})
+
+
+def by_path(node: StreamNode) -> list[Part]:
+    """The strongest single paths."""
+    return list(walk(node).parts)
+
+
+def _layer(part: Part) -> int | None:
+    found = LAYER.match(part.facts.get("name", ""))
+    return int(found[1]) if found else None
+
+
+def _by_kind(parts: list[Part]) -> list[Part]:
+    """Embeddings and positions by themselves, feed-forward layers together, biases together."""
+    told = [part for part in parts if part.kind in ("embedding", "position")]
+    for kind, label in (("feed-forward", "feed-forward layers"), ("bias", "biases")):
+        some = [part for part in parts if part.kind == kind]
+        told += some if len(some) == 1 else [group(label, some)] if some else []
+    return told
+
+
+WAYS: dict[Way, Callable[[StreamNode], list[Part]]] = {
+    "head": by_head,
+    "layer": by_layer,
+    "source": by_source,
+    "token": by_token,
+    "order": by_order,
+    "path": by_path,
+}
