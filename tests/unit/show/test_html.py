@@ -64,28 +64,26 @@ class Read(HTMLParser):
         ]
 
 
-KNOWN = set(
-    [
-        "html",
-        "head",
-        "meta",
-        "title",
-        "style",
-        "body",
-        "main",
-        "h1",
-        "div",
-        "figure",
-        "figcaption",
-        "details",
-        "summary",
-        "span",
-        "i",
-        "bdi",
-        "p",
-        "br",
-    ]
-)
+KNOWN = {
+    "html",
+    "head",
+    "meta",
+    "title",
+    "style",
+    "body",
+    "main",
+    "h1",
+    "div",
+    "figure",
+    "figcaption",
+    "details",
+    "summary",
+    "span",
+    "i",
+    "bdi",
+    "p",
+    "br",
+}
 
 
 @pytest.mark.parametrize("write", [lambda tree: page(tree.title, [tree]), fragment], ids=["page", "fragment"])

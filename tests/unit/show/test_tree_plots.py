@@ -105,7 +105,7 @@ def test_a_tree_of_one_number_without_words_can_be_drawn():
 
 
 def test_the_option_that_named_a_place_is_in_the_refusal(tmp_path):
-    with pytest.raises(InputError, match="--svg tree.txt"):
+    with pytest.raises(InputError, match=r"--svg tree\.txt"):
         check_plot(tmp_path / "tree.txt", "--svg")
 
 
