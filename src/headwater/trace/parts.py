@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from headwater.errors import InputError, did_you_mean
+from headwater.show.html import fragment
+from headwater.show.text import written
 from headwater.show.values import Branch, Tree
 
 Way: TypeAlias = Literal["component", "source", "head", "layer", "order", "neuron", "token", "path"]
@@ -27,6 +29,8 @@ Kind: TypeAlias = Literal[
 ]
 MOST = 20
 """Parts of a list; the others are one remainder."""
+DEEP, FEW = 3, 6
+"""Levels of a tree that can be opened in a notebook, and parts in each list below the first."""
 IN_ORDER: frozenset[Way] = frozenset({"layer", "order", "token", "source"})
 """Parts that are told in the order of the model or the text and not by size."""
 
@@ -109,6 +113,12 @@ class Split:
             remarks=self.remarks,
             facts=self.facts,
         )
+
+    def __str__(self) -> str:
+        return written(self.tree())
+
+    def _repr_html_(self) -> str:
+        return fragment(self.tree(DEEP, most=FEW))
 
     def tree(self, depth: int = 1, *, most: int | None = None) -> Tree:
         """To be drawn: parts, and below each its own parts, ``depth`` levels in all; of those at most ``most`` in each list."""

@@ -24,8 +24,8 @@ from headwater.model.weights import AttentionWeights, FeedForwardWeights, NormWe
 
 Covectors: TypeAlias = Float[Tensor, "*many row d_model"]
 """One covector for each position that a question is about."""
-Constants: TypeAlias = dict[str, Float[Tensor, "*many row"]]
-"""What each bias adds to the answer, at the position where it is added."""
+Constants: TypeAlias = dict[str, Float[Tensor, "*many dest"]]
+"""What each bias adds to the answer, at the positions where the component wrote."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ SHOWN = 12
 class Run(Record):
     """A record of one forward pass, and the words for its tokens.
 
+    >>> import torch
     >>> from headwater.model.presets import named
     >>> from headwater.model.record import record
     >>> from headwater.model.weights import Weights

@@ -85,7 +85,7 @@ class _Walk:
     @property
     def resolved(self) -> float:
         """The share that has been followed to its end."""
-        return self.closed / (self.closed + self.open) if self.closed + self.open > 0 else 1.0
+        return self.closed / (self.closed + self.open) if self.waiting else 1.0
 
 
 def walk(

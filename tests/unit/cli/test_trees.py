@@ -9,8 +9,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from headwater.cli import terminal, trees
-from headwater.cli.trees import LEAST, MOST, show_tree
+from headwater.cli.trees import show_tree
 from headwater.show.rows import legible
+from headwater.show.text import LEAST, MOST
 from headwater.show.values import Branch, Tree
 from shown import HOSTILE, flat, one_of_each_kind, words
 

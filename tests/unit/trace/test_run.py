@@ -1,0 +1,156 @@
+"""Runs as values: printed, saved, opened again, asked in words."""
+
+import pytest
+import torch
+
+import headwater as hw
+from headwater.errors import InputError, ModelFileError
+from headwater.model.config import Attention, FeedForward, LearnedPositions, ModelConfig, PostNorm, PreNorm
+from headwater.model.record import record
+from headwater.trace.run import Run, load_run
+from strategies import random_weights
+
+TEXT = "for line in open("
+
+
+@pytest.fixture(scope="module")
+def run():
+    return hw.load("one-layer").record(TEXT)
+
+
+def test_a_run_prints_its_tokens_and_what_comes_next(run):
+    lines = str(run).splitlines()
+    assert lines[0].startswith("Run(1 × 5 tokens, 1 layers, ")
+    assert "‘ line’@1" in lines[2]
+    likeliest, p = run.top(-1, 1)[0]
+    assert f"{run.words(likeliest)} {p:.0%}" in lines[-1]
+    assert "‘ line’@1" in run._repr_html_()
+
+
+def test_a_run_is_opened_again_without_its_model_bit_for_bit(run, tmp_path):
+    run.save(tmp_path / "run")
+    again = load_run(tmp_path / "run")
+    assert again.kept.keys() == run.kept.keys()
+    assert all(torch.equal(tensor, again.kept[name]) for name, tensor in run.kept.items())
+    assert again.weights == run.weights
+    assert torch.equal(again.logits, run.logits)
+    assert [part.label for part in again.explain().parts] == [part.label for part in run.explain().parts]
+    assert str(again.explain().label) == str(run.explain().label)
+
+
+@pytest.mark.parametrize("norm", [PreNorm(), PostNorm()])
+def test_whatever_a_run_keeps_survives_its_file(norm, tmp_path):
+    config = ModelConfig(
+        vocab=9,
+        context=6,
+        d_model=4,
+        layers=2,
+        attention=Attention(heads=2, d_head=2),
+        feed_forward=FeedForward(d_mlp=3),
+        norm=norm,
+        positions=LearnedPositions(),
+    )
+    run = Run.of(record(random_weights(config, 0), torch.tensor([[1, 2, 3]]), ["L*.pattern"]))
+    run.save(tmp_path / "run")
+    again = load_run(tmp_path / "run")
+    assert again.kept.keys() == run.kept.keys()
+    assert all(torch.equal(tensor, again.kept[name]) for name, tensor in run.kept.items())
+
+
+def test_every_flipped_bit_of_a_runs_file_is_found(run, tmp_path):
+    path = tmp_path / "run"
+    run.save(path)
+    whole = path.read_bytes()
+    for number in range(40):
+        place = number * len(whole) // 40 + number
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << number % 8]) + whole[place + 1 :])
+        with pytest.raises(ModelFileError, match="run: "):
+            load_run(path)
+    path.write_bytes(whole[:-7])
+    with pytest.raises(ModelFileError):
+        load_run(path)
+
+
+def test_a_file_that_is_no_run_is_refused(tmp_path):
+    from headwater.files.safetensors import write_tensors
+
+    write_tensors(tmp_path / "x", {"a": torch.zeros(2)})
+    with pytest.raises(ModelFileError, match="headwater-run/1"):
+        load_run(tmp_path / "x")
+
+
+def test_a_run_with_interventions_is_not_saved(tmp_path):
+    class Nothing(hw.Tap):
+        def wants(self, site):
+            return site == "embed"
+
+    run = hw.load("one-layer").record(TEXT, tap=Nothing())
+    with pytest.raises(InputError, match="interventions"):
+        run.save(tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+
+
+def test_tokens_are_asked_for_in_words_or_ids(run):
+    token = run.find("filename")
+    assert run.explain(token="filename").value == run.explain(token=token).value == run.explain(-1, token).value
+    with pytest.raises(InputError, match=r"\d tokens of this model"):
+        run.explain(token="filename line open")
+    with pytest.raises(InputError, match="token 99999"):
+        run.explain(token=99999)
+    with pytest.raises(InputError, match="position 5"):
+        run.explain(position=5)
+    bare = Run.of(record(run.weights, run.tokens))
+    with pytest.raises(InputError, match="without a tokenizer"):
+        bare.explain(token="filename")
+    assert bare.explain(token=token).value == run.explain(token=token).value
+
+
+def test_a_difference_is_the_difference_of_both(run):
+    both = run.explain(token="filename").value - run.explain(token="self").value
+    assert run.explain(token="filename", against="self").value == pytest.approx(both, abs=1e-5)
+    with pytest.raises(InputError, match="one of the two"):
+        run.explain(token="filename", against="self", centred=True)
+
+
+def test_a_one_layer_model_is_told_in_the_documents_words(run):
+    why = run.explain(token="filename")
+    labels = [part.label for part in why.parts]
+    assert "bigram ‘(’ → ‘filename’" in labels
+    assert "L0H5 skip-trigrams" in labels
+    sources = why["L0H5"].split().parts
+    assert sources[1].label == "skip-trigram ‘ line’@1 … ‘(’ → ‘filename’"
+    assert "product of experts" in why.remarks[0]
+    assert "do not add" in why.remarks[0]
+
+
+def test_parts_are_found_by_name_and_the_end_is_the_end(run):
+    why = run.explain()
+    assert why["L0H3"].facts["head"] == "L0H3"
+    with pytest.raises(InputError, match="did you mean L0H3"):
+        why["L0H33"]
+    with pytest.raises(InputError, match="the end"):
+        why["embed"].split()
+    with pytest.raises(InputError, match="one of component"):
+        why.split("neuron")
+    with pytest.raises(InputError):
+        why.split(most=-1)
+
+
+def test_several_texts_at_once_are_not_explained():
+    several = hw.load("one-layer").record(torch.tensor([[1, 2], [3, 4]]))
+    with pytest.raises(InputError, match="a run of 2 texts"):
+        several.explain()
+    assert str(several).startswith("Run(2 × 2 tokens")
+
+
+def test_lists_are_cut_with_one_exact_remainder(run):
+    why = run.explain(token="filename").split(most=2)
+    assert [part.kind for part in why.parts][-1] == "remainder"
+    assert len(why.parts) == 3
+    assert why.parts[-1].label == "7 smaller parts"
+    assert why.certificate < 1e-5
+    rest = why.parts[-1].split(most=None)
+    assert len(rest.parts) == 7
+    assert why.plain()["parts"][-1]["count"] == 7
+    # A remainder of one would be no shorter than the part itself.
+    assert len(run.explain().split(most=8).parts) == 9
