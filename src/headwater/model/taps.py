@@ -112,6 +112,9 @@ class Chain(Tap):
     def __init__(self, *taps: Tap) -> None:
         self.taps = taps
 
+    def __repr__(self) -> str:
+        return f"Chain({', '.join(map(repr, self.taps))})"
+
     def wants(self, site: str) -> bool:
         """Whether any of them looks at ``site``."""
         return any(tap.wants(site) for tap in self.taps)

@@ -18,7 +18,6 @@ on the site and the value alone: whoever asks again, gets the same.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, TypeAlias, get_args
 
 import torch
 from jaxtyping import Float
@@ -29,9 +28,9 @@ from headwater.model.record import Record
 from headwater.model.taps import Tap
 from headwater.trace.places import Place, every_write
 
-How: TypeAlias = Literal["zero", "mean", "resample"]
-Measured: TypeAlias = Literal["pattern", "scale", "gates"]
-MEASURED: tuple[Measured, ...] = get_args(Measured)
+HOW = ("zero", "mean", "resample")
+"""Ways to ablate."""
+MEASURED = ("pattern", "scale", "gates")
 """What the frozen model holds fixed."""
 
 
@@ -270,7 +269,7 @@ class Freeze(Tap):
     """
 
     run: Record
-    kinds: tuple[Measured, ...] = MEASURED
+    kinds: tuple[str, ...] = MEASURED
 
     def __post_init__(self) -> None:
         for kind in self.kinds:
@@ -292,7 +291,7 @@ class Freeze(Tap):
         return f"Freeze({', '.join(self.kinds)} of {_size(self.run)})"
 
 
-def ablate(place: Place, run: Record, how: How = "zero", *, reference: Record | None = None, seed: int = 0) -> Edit:
+def ablate(place: Place, run: Record, how: str = "zero", *, reference: Record | None = None, seed: int = 0) -> Edit:
     """A place of a run made to say nothing (``zero``), nothing special (``mean``) or something from elsewhere (``resample``).
 
     Means and other values are taken from ``reference``, or from the run itself where there is none.
@@ -305,12 +304,11 @@ def ablate(place: Place, run: Record, how: How = "zero", *, reference: Record | 
         case "resample":
             return resample(place, run, reference, seed=seed)
         case _:
-            known = get_args(How)
-    raise InputError(f"no ablation is called {how!r:.40}", f"one of {', '.join(known)}", did_you_mean(how, known))
+            raise InputError(f"no ablation is called {how!r:.40}", f"one of {', '.join(HOW)}", did_you_mean(how, HOW))
 
 
 def every_ablation(
-    run: Record, how: How = "zero", *, at: Sequence[int] | None = None, reference: Record | None = None, seed: int = 0
+    run: Record, how: str = "zero", *, at: Sequence[int] | None = None, reference: Record | None = None, seed: int = 0
 ) -> list[Edit]:
     """Each head and each feed-forward layer of a run's model ablated, one by one."""
     places = [place.at(at) for place in every_write(run.config)]

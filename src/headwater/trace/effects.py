@@ -13,8 +13,7 @@ from headwater.model.record import Record, record
 from headwater.model.taps import Chain, Tap
 from headwater.show.values import Progress, silent
 from headwater.trace.edits import Edit, Freeze, Zero, every_ablation
-from headwater.trace.places import within
-from headwater.trace.question import about_logit
+from headwater.trace.question import about_logit, within
 from headwater.trace.sweep import Swept, sweep
 
 
@@ -70,7 +69,7 @@ class Effect:
     @property
     def name(self) -> str:
         """The place that was edited."""
-        return str(self.edit.place if isinstance(self.edit, Edit) else self.edit)
+        return _place(self.edit)
 
     def __str__(self) -> str:
         part = "" if self.part is None else f"part {self.part:+.4g}, "
@@ -110,12 +109,18 @@ class LossEffect:
     @property
     def name(self) -> str:
         """The place that was edited."""
-        return str(self.edit.place if isinstance(self.edit, Edit) else self.edit)
+        return _place(self.edit)
 
     def plain(self) -> dict[str, Any]:
         """For programs."""
         named = {"place": self.name, "edit": repr(self.edit)}
         return {**named, "before": self.before, "after": self.after, "change": self.change}
+
+
+def _place(edit: Tap) -> str:
+    if isinstance(edit, Chain):
+        return " ".join(map(_place, edit.taps))
+    return str(edit.place) if isinstance(edit, Edit) else repr(edit)
 
 
 def certificate(found: Sequence[Effect]) -> float | None:
@@ -149,7 +154,7 @@ def effects(
 ) -> list[Effect]:
     """What each edit does by itself; unless told otherwise, each head and each feed-forward layer is zeroed."""
     swept = sweep(run, about_logit(run, position, token, against))
-    position, chosen = within(position, run.tokens.shape[1]), every_ablation(run) if edits is None else edits
+    position, chosen = within(position, run.tokens.shape[1], "position"), every_ablation(run) if edits is None else edits
     before = _log_probabilities(run, position)
 
     def read(now: Record) -> Reading:

@@ -12,6 +12,7 @@ from headwater.circuits.head import Head, every_head, find_head
 from headwater.errors import InputError, did_you_mean
 from headwater.model.config import ModelConfig
 from headwater.model.taps import all_sites, canonical
+from headwater.trace.question import within
 
 STREAM = "batch pos d_model"
 AXES = {
@@ -79,7 +80,7 @@ class Place:
 
     def numbers(self, length: int) -> list[int]:
         """The place's positions in a text of this length, counted from the front."""
-        return [within(position, length) for position in (range(length) if self.positions is None else self.positions)]
+        return [within(each, length, "position") for each in (range(length) if self.positions is None else self.positions)]
 
     def of(self, value: Tensor) -> Tensor:
         """What of a site's value is meant; every axis is still there."""
@@ -192,13 +193,6 @@ def read_positions(text: str) -> list[int]:
             raise InputError(f"{text!r:.80} as positions", "whole numbers, such as 3, 0,2,-1 or 4-7", "count tokens from 0")
         found += range(int(one[1]), int(one[2]) + 1) if one[2] else [int(one[1])]
     return found
-
-
-def within(position: int, length: int) -> int:
-    """A position counted from the front, or from the back where it is negative."""
-    if not -length <= position < length:
-        raise InputError(f"position {position}", f"positions from 0 to {length - 1}", "choose one of these")
-    return position % length
 
 
 def every_write(config: ModelConfig) -> list[Place]:
