@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from headwater.circuits.head import HeadName
 from headwater.errors import InputError, did_you_mean
 from headwater.model.record import Record
 from headwater.shapes import floats, whole
@@ -14,6 +15,7 @@ from headwater.show.values import Table
 from headwater.text.spoken import Spoken
 from headwater.text.tokenizer import Tokenizer
 from headwater.trace import kept
+from headwater.trace.attend import Attending, attend
 from headwater.trace.experts import are_experts, experts
 from headwater.trace.frozen import Frozen
 from headwater.trace.nodes import StreamNode, token_facts
@@ -83,6 +85,13 @@ class Run(Record):
         return Split(
             label=split.label, value=split.value, by=split.by, parts=split.parts, node=node, remarks=remarks, facts=facts
         )
+
+    def attend(self, head: HeadName, dest: int = -1, source: int | None = None, against: int | None = None) -> Attending:
+        """Why a head at ``dest`` attends to ``source``: its score as a sum over what made the query and what made the key.
+
+        Without a source, the one that it looks at most is meant; ``against`` another, the difference of their scores is taken apart.
+        """
+        return attend(self.frozen, head, dest, source, against)
 
     def totals(self, position: int | None = -1, token: str | int | None = None, against: str | int | None = None) -> Totals:
         """What every token, head, layer and order comes to in a logit, by one sweep; ``position=None`` asks at all positions at once.
