@@ -13,6 +13,7 @@ from torch import Tensor
 
 from headwater.model.forward import affine, unembed
 from headwater.model.weights import Weights
+from headwater.shapes import floats, whole
 
 ENTRIES = 2**22
 """Logits made at a time: 32 MB of them, whatever the vocabulary and the number of positions."""
@@ -35,7 +36,7 @@ class Lens:
 
     def likeliest(self, position: int) -> list[tuple[int, float]]:
         """The likeliest tokens at one position, with their probabilities."""
-        return [(int(token), float(p)) for token, p in zip(self.ids[position], self.chances[position], strict=True)]
+        return list(zip(whole(self.ids[position]), floats(self.chances[position]), strict=True))
 
 
 @torch.no_grad()
@@ -56,5 +57,5 @@ def lens(
 def _said(logits: Tensor, chosen: Tensor, top: int) -> tuple[Tensor, ...]:
     logs = logits.double().log_softmax(dim=-1)
     best, own = logs.topk(top, dim=-1), logs.gather(-1, chosen[:, None])
-    entropy = -(logs.exp() * logs).sum(dim=-1)
+    entropy = (logs.exp() * -logs).sum(dim=-1)
     return best.indices, best.values.exp(), own[:, 0].exp(), 1 + (logs > own).sum(dim=-1), entropy

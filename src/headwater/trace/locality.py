@@ -18,13 +18,14 @@ from torch import Tensor
 from headwater.errors import InputError
 from headwater.model.config import ModelConfig, NoNorm, PostNorm, PreNorm
 from headwater.model.forward import Block, affine, last_norm
-from headwater.model.positions import place as place_positions
+from headwater.model.positions import place
 from headwater.model.record import Record, record
 from headwater.model.taps import NOBODY, Look
 from headwater.model.weights import Weights
-from headwater.shapes import Stream, Tokens
+from headwater.shapes import Stream, Tokens, floats
+from headwater.show.html import fragment
 from headwater.show.values import Table
-from headwater.trace.stages import place
+from headwater.trace.question import within
 from headwater.trace.stream_shown import written
 
 Component: TypeAlias = Callable[[Stream], Tensor]
@@ -103,6 +104,9 @@ class Locality:
     def __str__(self) -> str:
         return "\n".join([*map(written, self.tables()), self.remark()])
 
+    def _repr_html_(self) -> str:
+        return fragment(*self.tables(), remarks=(self.remark(),))
+
     def plain(self) -> dict[str, Any]:
         """For programs."""
         rows = [
@@ -129,7 +133,7 @@ def locality(weights: Weights, tokens: Tokens, position: int = 0, *, instead: in
     texts, length = tokens.shape
     if texts != 1:
         raise InputError(f"{texts} texts", "one", "take them one by one")
-    at, vocab = place(position, length), weights.config.vocab
+    at, vocab = within(position, length, "position"), weights.config.vocab
     token = int(tokens[0, at])
     other = (token + 1) % vocab if instead is None else instead
     if other == token or not 0 <= other < vocab:
@@ -151,7 +155,7 @@ def alone(component: Component, first: Stream, second: Stream, position: int) ->
 
 def change(first: Tensor, second: Tensor, position: int) -> Moved:
     """The largest difference at a position, before it and after it."""
-    off = [float(most) for most in (first - second).abs().flatten(2).amax(dim=(0, 2))]
+    off = floats((first - second).abs().flatten(2).amax(dim=(0, 2)))
     return Moved(off[position], max(off[:position], default=None), max(off[position + 1 :], default=None))
 
 
@@ -162,7 +166,7 @@ def _local(name: str, reads: str, makes: str, component: Component, runs: tuple[
 
 def _components(weights: Weights, length: int) -> list[tuple[str, str, str, Component]]:
     """Name, the site that it reads, the site that it makes, and the function."""
-    config, placed = weights.config, place_positions(weights, 0, length)
+    config, placed = weights.config, place(weights, 0, length)
     found: list[tuple[str, str, str, Component]] = []
     for layer in range(config.layers):
         block, at = Block(config, weights.blocks[layer], placed, Look(NOBODY)), f"L{layer}."

@@ -20,9 +20,11 @@ from torch import Tensor
 from headwater.circuits.head import HeadName, find_head, key_head
 from headwater.errors import InputError
 from headwater.model.record import Record
+from headwater.shapes import floats, whole
+from headwater.show.html import fragment
 from headwater.show.values import Line, Panel, Table
 from headwater.trace.normed import length, numbers
-from headwater.trace.stages import place
+from headwater.trace.question import check_one_text, within
 from headwater.trace.stream_shown import written
 
 BETAS = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0)
@@ -92,14 +94,17 @@ class Lookup:
     def curves(self) -> tuple[Panel, ...]:
         """For a plot: the distance and its bound by inverse temperature."""
         lines = (
-            Line(label="‖soft − hard‖", x=self.betas, y=tuple(map(float, self.distance))),
-            Line(label="(N − 1) e^(−β gap) max ‖v_i − v_j‖", x=self.betas, y=tuple(map(float, self.bound)), kind="bound"),
+            Line(label="‖soft − hard‖", x=self.betas, y=tuple(floats(self.distance))),
+            Line(label="(N − 1) e^(−β gap) max ‖v_i − v_j‖", x=self.betas, y=tuple(floats(self.bound)), kind="bound"),
         )
         title = f"{self.label}: from soft to hard lookup"
         return (Panel(title=title, x="inverse temperature β", y="distance", lines=lines, x_scale="log", y_scale="log"),)
 
     def __str__(self) -> str:
         return "\n".join(map(written, self.tables()))
+
+    def _repr_html_(self) -> str:
+        return fragment(*self.tables(), *self.curves())
 
     def plain(self) -> dict[str, Any]:
         """For programs."""
@@ -127,7 +132,7 @@ def _temperature(beta: float) -> str:
 
 def lookup(
     scores: Float[Tensor, " source"],
-    values: Float[Tensor, "source d_head"],
+    values: Float[Tensor, "any d_head"],
     betas: Sequence[float] = BETAS,
     *,
     label: str = "lookup",
@@ -159,7 +164,7 @@ def lookup(
         weights=weights,
         soft=weights @ values,
         hard=values[best].mean(dim=0),
-        best=tuple(map(int, best)),
+        best=tuple(whole(best)),
         gap=-float(lower.max()) if len(lower) else math.inf,
         spread=_spread(values),
     )
@@ -183,10 +188,9 @@ def head_lookup(
     ``sources`` are names for all positions of the text.
     """
     found = find_head(head, record.config)
-    texts, length = record.tokens.shape
-    if texts != 1:
-        raise InputError(f"a run of {texts} texts", "a run of one", "record them one by one")
-    at, site = place(dest, length), f"L{found.layer}."
+    check_one_text(record)
+    length, site = record.tokens.shape[1], f"L{found.layer}."
+    at = within(dest, length, "position")
     scores = record[f"{site}scores"][0, found.head, at]
     allowed = scores.isfinite().nonzero().flatten()
     names = [str(position) for position in range(length)] if sources is None else list(sources)
@@ -195,5 +199,5 @@ def head_lookup(
         record[f"{site}values"][0, key_head(record.config, found)][allowed],
         betas,
         label=f"{found} at position {at}",
-        sources=[names[source] for source in map(int, allowed)],
+        sources=[names[source] for source in whole(allowed)],
     )

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from headwater.model.config import LayerNorm, NoNorm, PostNorm, RMSNorm
 from headwater.model.weights import NormWeights
+from headwater.shapes import floats
 from headwater.trace.stages import Seen
 
 Measured = Float[Tensor, " pos"]
@@ -130,4 +131,4 @@ def cosine(x: Float[Tensor, "pos d_model"], y: Float[Tensor, "pos d_model"]) -> 
 
 def numbers(values: Tensor) -> list[float | None]:
     """For programs: what is no number is None."""
-    return [value if math.isfinite(value) else None for value in map(float, values)]
+    return [value if math.isfinite(value) else None for value in floats(values)]

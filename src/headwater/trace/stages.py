@@ -22,6 +22,7 @@ from headwater.errors import InputError, did_you_mean
 from headwater.model.config import ModelConfig, NoNorm, PostNorm, PreNorm
 from headwater.model.record import Record
 from headwater.model.taps import NOBODY, Tap, all_sites
+from headwater.trace.question import check_one_text, within
 
 Role: TypeAlias = Literal["stream", "write", "copy"]
 
@@ -174,10 +175,9 @@ class Seen:
 
 def see(record: Record, positions: Iterable[int] | None = None) -> Seen:
     """Every stage of a record of one text at ``positions``, all of them unless told otherwise."""
-    texts, length = record.tokens.shape
-    if texts != 1:
-        raise InputError(f"a run of {texts} texts", "a run of one", "record them one by one")
-    chosen = range(length) if positions is None else [place(position, length) for position in positions]
+    check_one_text(record)
+    length = record.tokens.shape[1]
+    chosen = range(length) if positions is None else [within(position, length, "position") for position in positions]
     if not chosen:
         raise InputError("no positions", "at least one", "name some, or leave them out for all")
     found = stages(record.config, record.tap)
@@ -195,13 +195,6 @@ def see(record: Record, positions: Iterable[int] | None = None) -> Seen:
 
 def _block(site: str) -> str:
     return site.partition(".")[0]
-
-
-def place(position: int, length: int) -> int:
-    """A position counted from the front, or from the back where it is negative."""
-    if not -length <= position < length:
-        raise InputError(f"position {position}", f"a position from 0 to {length - 1}", "choose another, or -1 for the last")
-    return position % length
 
 
 def _axis(site: str) -> int:

@@ -10,13 +10,16 @@ from torch import Tensor
 
 from headwater.errors import InputError
 from headwater.model.record import Record
+from headwater.shapes import floats, whole
+from headwater.show.html import fragment
 from headwater.show.values import Grid, Panel, Progress, Table, silent
 from headwater.text.spoken import Spoken
 from headwater.trace import stream_shown
 from headwater.trace.lens import Lens, lens
 from headwater.trace.normed import Normed, cosine, length, norms, numbers
+from headwater.trace.question import within
 from headwater.trace.shares import shares
-from headwater.trace.stages import Seen, Stage, place, see
+from headwater.trace.stages import Seen, Stage, see
 
 Measured = Float[Tensor, "stage pos"]
 
@@ -62,7 +65,7 @@ class StreamView:
         """The column of a position of the text; -1 is the last that was looked at."""
         if position == -1:
             return len(self.positions) - 1
-        at = place(position, len(self.tokens))
+        at = within(position, len(self.tokens), "position")
         if at not in self.positions:
             raise InputError(f"position {at}", "one that was looked at", "view the stream there, or at all positions")
         return self.positions.index(at)
@@ -81,6 +84,9 @@ class StreamView:
 
     def __str__(self) -> str:
         return "\n\n".join(stream_shown.written(table) for table in self.tables())
+
+    def _repr_html_(self) -> str:
+        return fragment(*self.tables(), *self.grids())
 
     def plain(self) -> dict[str, Any]:
         """For programs: for each stage a list of numbers, one for each position; None where there is no number."""
@@ -106,7 +112,7 @@ class StreamView:
             "what": stage.what,
             "of": stage.of,
             **{name: numbers(values[row]) for name, values in measured.items()},
-            "lens": {"top": tops, "p": said.chance.tolist(), "rank": said.rank.tolist(), "entropy": said.entropy.tolist()},
+            "lens": {"top": tops, "p": floats(said.chance), "rank": whole(said.rank), "entropy": floats(said.entropy)},
             "shares": {name: numbers(share[row]) for name, share in self.shares.items()} if stage.role != "write" else None,
         }
 
@@ -162,11 +168,9 @@ def stream(
 
 
 def _chosen(record: Record, seen: Seen, token: int | None) -> Int[Tensor, " pos"]:
-    vocab, text = record.config.vocab, [int(one) for one in record.tokens[0]]
-    if token is not None and not 0 <= token < vocab:
-        raise InputError(f"token id {token}", f"ids from 0 to {vocab - 1}", "use this model's own tokenizer")
+    vocab, text = record.config.vocab, whole(record.tokens[0])
     if token is not None:
-        found = [token] * len(seen.positions)
+        found = [within(token, vocab, "token")] * len(seen.positions)
     else:
         found = [text[at + 1] if at + 1 < len(text) else int(record.logits_at(at)[0].argmax()) for at in seen.positions]
     return torch.tensor(found, device=record.tokens.device)

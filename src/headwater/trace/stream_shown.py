@@ -1,7 +1,6 @@
 """The tables, grids and curves of a view of the stream."""
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -148,27 +147,20 @@ def _grid(view: "StreamView", title: str, values: Tensor, reach: float) -> Grid:
 
 def curves(view: "StreamView", column: int) -> tuple[Panel, ...]:
     """One position along the stages of the stream: what it would say, and who wrote it."""
-    there = [row for row, stage in enumerate(view.stages) if stage.role != "write"]
+    there = _summed(view) or [0]
+    x = tuple(map(float, range(len(there))))
     chosen = view.words(int(view.chosen[column]))
-    said = Line(
-        label=f"p of {chosen}",
-        x=tuple(map(float, there)),
-        y=tuple(float(view.lenses[row].chance[column]) for row in there),
-    )
+    said = Line(label=f"p of {chosen}", x=x, y=tuple(float(view.lenses[row].chance[column]) for row in there))
     lines = [
-        Line(label=name, x=tuple(map(float, there)), y=tuple(_number(share[row, column]) for row in there))
-        for name, share in view.shares.items()
+        Line(label=name, x=x, y=tuple(_number(share[row, column]) for row in there)) for name, share in view.shares.items()
     ]
     largest = sorted(lines, key=lambda line: -max(map(abs, line.y)))[:MOST_STAGES]
-    where = "stage, by number: " + ", ".join(f"{row} {view.stages[row].name}" for row in _ends(there))
+    names = [f"{number} {view.stages[row].name}" for number, row in enumerate(there)]
+    where = ", ".join(names if len(names) <= MOST_STAGES else [names[0], names[1], "…", names[-1]])
     return (
         Panel(title=f"what the stream would say at position {view.positions[column]}", x=where, y="probability", lines=(said,)),
         Panel(title="shares of the largest writes", x=where, y="share", lines=tuple(largest)),
     )
-
-
-def _ends(rows: Sequence[int]) -> list[int]:
-    return [rows[0], rows[-1]] if len(rows) > 1 else list(rows)
 
 
 def _number(value: Tensor) -> float:
