@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import InputError
@@ -20,6 +20,8 @@ from strategies import models, random_tokens
 numbers = st.integers(0, 1000)
 close = {"rtol": 1e-8, "atol": 1e-9}
 BETWEEN = ("scores", "pattern")
+# Where each example is several passes that are checked at every call.
+half = settings(max_examples=settings().max_examples // 2)
 
 
 def said(run, tap):
@@ -73,6 +75,7 @@ def test_zeroing_any_write_in_the_frozen_model_takes_exactly_its_part_away(membe
         assert one.frozen_change == pytest.approx(-one.part, rel=1e-8, abs=1e-9), one
 
 
+@half
 @given(models(layers=st.integers(1, 3)), numbers, numbers, numbers)
 def test_zeroing_a_neuron_in_the_frozen_model_takes_its_value_times_its_gradient_away(member, at, which, where):
     assume(member.config.feed_forward is not None)
@@ -87,6 +90,7 @@ def test_zeroing_a_neuron_in_the_frozen_model_takes_its_value_times_its_gradient
     assert effect(run, edit, position, token).frozen_change == pytest.approx(-part, rel=1e-8, abs=1e-9)
 
 
+@half
 @given(models(), numbers, numbers)
 def test_without_its_embeddings_the_frozen_model_says_what_positions_and_biases_do(member, at, which):
     weights, tokens = member
@@ -97,15 +101,17 @@ def test_without_its_embeddings_the_frozen_model_says_what_positions_and_biases_
     assert found[0].part is not None
 
 
+@half
 @given(models(layers=st.just(1), norm=st.just(NoNorm())), numbers, numbers)
 def test_with_one_layer_of_heads_and_no_norm_nothing_is_lost_by_freezing(member, at, which):
     assume(member.config.feed_forward is None)
     weights, tokens = member
     run = record(weights, tokens[:1])
-    for one in effects(run, at % tokens.shape[1], which % weights.config.vocab):
+    for one in effects(run, at % tokens.shape[1], which % weights.config.vocab, edits=every_ablation(run)[-2:]):
         assert one.change == pytest.approx(one.frozen_change, rel=1e-8, abs=1e-9), one
 
 
+@half
 @given(models(), numbers)
 def test_an_edit_of_nothing_changes_nothing(member, which):
     weights, tokens = member
@@ -115,6 +121,7 @@ def test_an_edit_of_nothing_changes_nothing(member, which):
         assert torch.allclose(said(run, edit), run.logits, **close), edit
 
 
+@half
 @given(models(), numbers)
 def test_the_stream_patched_from_another_run_gives_that_runs_logits(member, seed):
     weights, tokens = member
@@ -135,6 +142,7 @@ def test_what_is_edited_at_a_position_is_not_heard_before_it(member, which, wher
     assert torch.allclose(after[:, :position], run.logits[:, :position], **close)
 
 
+@half
 @given(models(), numbers, numbers)
 def test_sites_made_again_under_an_edit_are_those_of_the_pass_itself(member, which, seed):
     weights, tokens = member
@@ -157,6 +165,7 @@ def test_an_edit_of_one_head_leaves_its_neighbours_entries_alone(member, which, 
     assert torch.allclose(after[:, head], 0.5 * before[:, head], **close)
 
 
+@half
 @given(models(layers=st.integers(1, 2)), numbers)
 def test_a_frozen_model_is_affine_in_its_embeddings(member, seed):
     weights, tokens = member
@@ -177,6 +186,7 @@ def test_what_was_removed_is_not_there_and_the_rest_is(member, seed):
     assert torch.allclose(gone @ left[0, 0], torch.zeros((), dtype=torch.float64), atol=1e-8)
 
 
+@half
 @given(models(), numbers)
 def test_divergence_and_probabilities_are_those_of_the_two_predictions(member, at):
     weights, tokens = member
