@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from headwater.errors import InputError, did_you_mean
@@ -89,6 +89,8 @@ class Split:
     by: Way
     parts: tuple[Part, ...]
     node: Node
+    ending: str = ""
+    """What paths to it end in: ``logit``; its label unless there is a shorter word."""
     remarks: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -98,21 +100,25 @@ class Split:
         return abs(math.fsum(part.value for part in self.parts) - self.value)
 
     def __getitem__(self, label: str) -> Part:
-        """The part of a label, such as ``"L0H3"``; words may be given without their quotes."""
+        """The part of a label, such as ``"L0H3"``; a source or a token also by its position, ``"@3"``, or by its bare text."""
         for part in self.parts:
-            if label in (part.label, part.facts.get("name"), part.facts.get("token")):
+            at = f"@{part.facts['position']}" if part.kind in ("source", "token") and "position" in part.facts else None
+            if label in (part.label, part.facts.get("name"), at, part.facts.get("token")):
                 return part
         labels = [part.facts.get("name", part.label) for part in self.parts]
         raise InputError(f"no part is called {label!r:.80}", "a part that is listed", did_you_mean(label, labels))
 
     def split(self, by: Way | None = None, *, most: int | None = MOST) -> "Split":
         """The same number, taken apart another way."""
-        again = take_apart(self.label, self.value, self.node, by, most=most)
-        return Split(
-            **{name: getattr(again, name) for name in ("label", "value", "by", "parts", "node")},
-            remarks=self.remarks,
-            facts=self.facts,
-        )
+        again = take_apart(self.label, self.value, self.node, by, most=most, ending=self.ending)
+        return replace(again, remarks=(*self.remarks, *again.remarks), facts={**self.facts, **again.facts})
+
+    def walk(self, *, share: float | None = None, budget: int | None = None, most: int = MOST) -> "Split":
+        """The strongest single paths, found best-first; ``headwater.trace.walk`` says how far."""
+        from headwater.trace.walk import walk
+
+        walked = walk(self.node, self.label, self.value, share=share, budget=budget, most=most, ending=self.ending)
+        return replace(walked, remarks=(*self.remarks, *walked.remarks), facts={**self.facts, **walked.facts})
 
     def __str__(self) -> str:
         return written(self.tree())
@@ -169,7 +175,7 @@ def group(label: str, members: Sequence[Part], *, kind: Kind = "group", facts: M
     return Part(label=label, value=total, kind=kind, facts=facts or {}, node=Group(lambda: list(members)))
 
 
-def take_apart(label: str, value: float, node: Node | None, by: Way | None, *, most: int | None) -> Split:
+def take_apart(label: str, value: float, node: Node | None, by: Way | None, *, most: int | None, ending: str = "") -> Split:
     """A number by its node's parts, the smaller ones in one remainder."""
     if node is None:
         raise InputError(
@@ -182,7 +188,12 @@ def take_apart(label: str, value: float, node: Node | None, by: Way | None, *, m
         known = ", ".join(node.ways)
         advice = did_you_mean(chosen, node.ways) if chosen not in get_args(Way) else f"use one of: {known}"
         raise InputError(f"{label} by {chosen!r:.40}", f"one of {known}", advice)
-    return Split(label=label, value=value, by=chosen, parts=tuple(cut(node.parts(chosen), chosen, most)), node=node)
+    if chosen == "path":
+        from headwater.trace.walk import walk
+
+        return walk(node, label, value, most=MOST if most is None else most, ending=ending)
+    parts = tuple(cut(node.parts(chosen), chosen, most))
+    return Split(label=label, value=value, by=chosen, parts=parts, node=node, ending=ending)
 
 
 def cut(parts: list[Part], by: Way, most: int | None) -> list[Part]:

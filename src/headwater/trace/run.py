@@ -1,12 +1,11 @@
 """``Run``: what a model did with a text, as a value that can be asked why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from headwater.circuits.head import HeadName
 from headwater.errors import InputError, did_you_mean
 from headwater.model.record import Record
 from headwater.shapes import floats, whole
@@ -15,7 +14,6 @@ from headwater.show.values import Table
 from headwater.text.spoken import Spoken
 from headwater.text.tokenizer import Tokenizer
 from headwater.trace import kept
-from headwater.trace.attend import Attending, attend
 from headwater.trace.experts import are_experts, experts
 from headwater.trace.frozen import Frozen
 from headwater.trace.nodes import StreamNode, token_facts
@@ -77,21 +75,10 @@ class Run(Record):
         rest = 0.0 if other is None and not centred else float(logits.mean()) if centred else float(logits[other])
         says = self._says(position, chosen) if other is None and are_experts(self.config) else ""
         node = StreamNode(self.frozen, question, says=says)
-        split = take_apart(
-            self._label(position, chosen, other, centred=centred), float(logits[chosen]) - rest, node, None, most=MOST
-        )
+        label, value = self._label(position, chosen, other, centred=centred), float(logits[chosen]) - rest
         facts = {"position": position, **self._asked(position, chosen, other)}
-        remarks = self._remarks(position, chosen, other)
-        return Split(
-            label=split.label, value=split.value, by=split.by, parts=split.parts, node=node, remarks=remarks, facts=facts
-        )
-
-    def attend(self, head: HeadName, dest: int = -1, source: int | None = None, against: int | None = None) -> Attending:
-        """Why a head at ``dest`` attends to ``source``: its score as a sum over what made the query and what made the key.
-
-        Without a source, the one that it looks at most is meant; ``against`` another, the difference of their scores is taken apart.
-        """
-        return attend(self.frozen, head, dest, source, against)
+        split = take_apart(label, value, node, None, most=MOST, ending="logit")
+        return replace(split, remarks=self._remarks(position, chosen, other), facts=facts)
 
     def totals(self, position: int | None = -1, token: str | int | None = None, against: str | int | None = None) -> Totals:
         """What every token, head, layer and order comes to in a logit, by one sweep; ``position=None`` asks at all positions at once.

@@ -2,27 +2,14 @@
 
 import heapq
 import itertools
-import math
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from headwater.errors import InputError
 from headwater.trace.frozen import Frozen
 from headwater.trace.nodes import FeedForwardNode, HeadNode, NeuronNode, StreamNode
-from headwater.trace.parts import Part, Split, group
+from headwater.trace.parts import MOST, Node, Part, Split, group
 
-Followed: TypeAlias = StreamNode | HeadNode | FeedForwardNode | NeuronNode
-SHARE, BUDGET, MOST = 0.9, 300, 20
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Walk(Split):
-    """Paths from tokens, positions and biases to an answer, the largest first; all others are one remainder."""
-
-    resolved: float
-    """The share of the total absolute effect that paths account for; the rest lies in parts that were not followed to their end."""
-    expanded: int
-    """Parts that were taken apart on the way."""
+SHARE, BUDGET = 0.9, 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +47,7 @@ class _Walk:
         _, _, end = heapq.heappop(self.waiting)
         self.open -= abs(end.part.value)
         assert end.part.node is not None, "only what has something upstream waits"
-        self.meet(_along(end.part), (*self._named(end.part), *end.trail))
+        self.meet(_along(end.part.node), (*self._named(end.part), *end.trail))
 
     def _named(self, part: Part) -> tuple[str, ...]:
         """What a path says of this part; a source is told by what it leads to."""
@@ -88,34 +75,37 @@ class _Walk:
         return self.closed / (self.closed + self.open) if self.waiting else 1.0
 
 
-def walk(
-    node: Followed, label: str = "", value: float | None = None, *, share: float = SHARE, budget: int = BUDGET, most: int = MOST
-) -> Walk:
-    """The strongest paths to what a node is about.
+def walk(  # noqa: PLR0913  (how far to go, and how to say it)
+    node: Node,
+    label: str,
+    value: float,
+    *,
+    share: float | None = None,
+    budget: int | None = None,
+    most: int = MOST,
+    ending: str = "",
+) -> Split:
+    """Paths from tokens, positions and biases to what a node is about, the largest first; all others are one exact remainder.
 
-    Parts are followed until ``share`` of the total absolute effect is resolved, or ``budget`` of them have been taken apart.
+    Parts are followed until ``share`` of the total absolute effect lies in paths that have reached their end, or ``budget`` parts have been
+    taken apart. The facts say which share that is, and how many were.
     """
+    share, budget = SHARE if share is None else share, BUDGET if budget is None else budget
     if not 0 < share <= 1 or budget < 1 or most < 0:
-        raise InputError(
-            f"share {share}, budget {budget}, most {most}", "a share above 0 and at most 1, a budget from 1 on", "change them"
-        )
-    first = _along_node(node)
+        given, needed = f"share {share}, budget {budget}, most {most}", "a share above 0 and up to 1, a budget from 1 on"
+        raise InputError(given, needed, "change them")
+    if not isinstance(node, StreamNode | HeadNode | FeedForwardNode | NeuronNode):
+        raise InputError(f"paths to {label}", "a number that the stream led to", "split it first, and walk to one of its parts")
     home = node.position if isinstance(node, StreamNode) else None
-    on_its_way, expanded = _Walk(node.layer.frozen if isinstance(node, NeuronNode) else node.frozen, home), 1
-    on_its_way.meet(first, (label or "logit",))
-    while on_its_way.waiting and on_its_way.resolved < share and expanded < budget:
-        on_its_way.follow()
+    found, expanded = _Walk(node.layer.frozen if isinstance(node, NeuronNode) else node.frozen, home), 1
+    found.meet(_along(node), (ending or label,))
+    while found.waiting and found.resolved < share and expanded < budget:
+        found.follow()
         expanded += 1
-    total = math.fsum(part.value for part in first) if value is None else value
-    return Walk(
-        label=label,
-        value=total,
-        by="path",
-        parts=tuple(_told(on_its_way, most)),
-        node=node,
-        resolved=on_its_way.resolved,
-        expanded=expanded,
-    )
+    said = f"{found.resolved:.0%} of the absolute effect lies in paths followed to their end ({expanded:,} parts taken apart)"
+    facts = {"resolved": found.resolved, "expanded": expanded}
+    parts = tuple(_told(found, most))
+    return Split(label=label, value=value, by="path", parts=parts, node=node, ending=ending, remarks=(said,), facts=facts)
 
 
 def _told(found: _Walk, most: int) -> list[Part]:
@@ -131,19 +121,15 @@ def _told(found: _Walk, most: int) -> list[Part]:
     return [*told, *([group(" and ".join(part.label for part in left), left, kind="remainder", facts=facts)] if left else [])]
 
 
-def _along(part: Part) -> list[Part]:
-    node = part.node
-    if isinstance(node, StreamNode | HeadNode | FeedForwardNode | NeuronNode):
-        return _along_node(node)
-    # Embeddings or positions of several sources, told together.
-    return list(part.split(most=None).parts)
-
-
-def _along_node(node: Followed) -> list[Part]:
+def _along(node: Node) -> list[Part]:
+    """What lies one step upstream."""
     match node:
         case StreamNode():
             return node.components()
         case HeadNode():
             return node.sources()
-        case _:
+        case FeedForwardNode() | NeuronNode():
             return node.read().components()
+        case _:
+            # Embeddings or positions of several sources, told together.
+            return node.parts(node.ways[0])

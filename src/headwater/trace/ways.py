@@ -1,4 +1,4 @@
-"""Other ways to tell what the stream holds where a question meets it: by head, layer, source, token, order and path."""
+"""Other ways to tell what the stream holds where a question meets it: by head, layer, source, token and order."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,6 @@ from headwater.shapes import floats
 from headwater.trace.nodes import HeadNode, StreamNode, bias_parts, last_position, token_facts
 from headwater.trace.parts import Part, Way, group
 from headwater.trace.sweep import sweep
-from headwater.trace.walk import walk
 
 LAYER = re.compile(r"L(\d+)")
 
@@ -83,11 +82,6 @@ def _order(order: int, value: float) -> Part:
     return Part(label=f"order {order}: {way}", value=value, kind="order", facts={"order": order})
 
 
-def by_path(node: StreamNode) -> list[Part]:
-    """The strongest single paths."""
-    return list(walk(node).parts)
-
-
 def _layer(part: Part) -> int | None:
     found = LAYER.match(part.facts.get("name", ""))
     return int(found[1]) if found else None
@@ -108,5 +102,4 @@ WAYS: dict[Way, Callable[[StreamNode], list[Part]]] = {
     "source": by_source,
     "token": by_token,
     "order": by_order,
-    "path": by_path,
 }

@@ -1,0 +1,194 @@
+"""The certificate over every position and the whole vocabulary: do the parts add up to what the model says?"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headwater.model.config import NoNorm, PreNorm
+from headwater.model.forward import affine
+from headwater.show.values import Progress, Table, silent
+from headwater.trace import push
+from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, course
+from headwater.trace.parts import Part, Split
+from headwater.trace.run import Run
+from headwater.trace.terms import streams
+
+LOGITS_AT_ONCE = 2**23
+DEEP = 6
+"""Levels that a sampled explanation is followed upstream."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """How far sums of parts are from the model's own logits, at the most."""
+
+    components: float
+    """Every component's write, added up: over every position and the whole vocabulary."""
+    paths: float
+    """Every path from a token, a position or a bias, added up by order: over every position and the whole vocabulary."""
+    splits: float
+    """Every split of some logits drawn at random, followed upstream to its end."""
+    sampled: int
+    """Splits that were looked at."""
+    bound: float
+    """What rounding may come to in this format, at this width and depth, and with numbers of this size."""
+    positions: int
+    vocab: int
+    largest: float
+    """The largest logit, to hold the others against."""
+
+    @property
+    def certificate(self) -> float:
+        """The largest of all differences."""
+        return max(self.components, self.paths, self.splits)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all of them are rounding."""
+        return self.certificate <= self.bound
+
+    def tables(self) -> tuple[Table, ...]:
+        """For people."""
+        everywhere = f"{self.positions:,} positions × {self.vocab:,} tokens"
+        rows = (
+            ("components", everywhere, f"{self.components:.1e}"),
+            ("paths, by order", everywhere, f"{self.paths:.1e}"),
+            ("splits, followed upstream", f"{self.sampled:,} drawn at random", f"{self.splits:.1e}"),
+            ("what rounding may come to", f"largest logit {self.largest:.1f}", f"{self.bound:.1e}"),
+        )
+        return (
+            Table(
+                title="largest |sum of parts − the model's own number|", columns=("sums of", "over", "difference#"), rows=rows
+            ),
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "certificate": self.certificate,
+            "bound": self.bound,
+            "ok": self.ok,
+            "components": self.components,
+            "paths": self.paths,
+            "splits": self.splits,
+            "sampled": self.sampled,
+            "positions": self.positions,
+            "vocab": self.vocab,
+            "largest_logit": self.largest,
+        }
+
+
+@torch.no_grad()
+def check(run: Run, *, samples: int = 8, seed: int = 0, progress: Progress = silent) -> Check:
+    """Add everything up, in every way, and compare."""
+    read, size = _by_components(run)
+    progress("components", 0.2)
+    by_order = streams(run).double().sum(dim=0)
+    progress("paths", 0.4)
+    # The model's own numbers, as it makes them: row by row they would be rounded in another way.
+    apart = [0.0, 0.0]
+    for rows, own in _logits(run, lambda share: progress("vocabulary", 0.4 + 0.4 * share)):
+        for number, parts in enumerate((read, by_order)):
+            W_U, b_U = run.weights.W_U.double(), None if run.weights.b_U is None else run.weights.b_U.double()
+            apart[number] = max(apart[number], float((affine(parts[0, rows], W_U, b_U) - own).abs().max()))
+    splits, sampled = _sampled(run, samples, seed)
+    progress("splits", 1.0)
+    return Check(
+        components=apart[0],
+        paths=apart[1],
+        splits=splits,
+        sampled=sampled,
+        bound=_bound(run, size),
+        positions=run.tokens.shape[1],
+        vocab=run.config.vocab,
+        largest=float(run.logits.abs().max()),
+    )
+
+
+def _by_components(run: Run) -> tuple[Float[Tensor, "batch pos d_model"], Float[Tensor, "batch pos"]]:
+    """What the unembedding reads, added up from every single write with the norms' scales held fixed; and the writes' lengths, added up."""
+    x = torch.zeros_like(run["embed"], dtype=torch.float64)[None]
+    size = torch.zeros_like(x[0, ..., 0])
+    for step in course(run.config):
+        if isinstance(step, NormStep):
+            x, size = _normed(run, f"L{step.layer}.{step.norm}", x, size)
+            continue
+        for write in _writes(run, step):
+            x = x + write.double()
+            size = size + write.double().square().sum(dim=-1).sqrt()
+    if isinstance(run.config.norm, PreNorm):
+        x, size = _normed(run, "final", x, size)
+    return x[0], size
+
+
+def _normed(run: Run, name: str, x: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+    norm = run.config.norm
+    assert not isinstance(norm, NoNorm), "asked only where there are norms"
+    block, scale = run.weights.norm_final, run[f"{name}.scale"].double()
+    if name != "final":
+        layer, which = name.removeprefix("L").split(".")
+        block = getattr(run.weights.blocks[int(layer)], which)
+    gain = 1.0 if block.gain is None else float(block.gain.abs().max())
+    bias = 0.0 if block.bias is None else float(block.bias.double().square().sum().sqrt())
+    return push.through_norm(norm.norm, block, scale, x), size * scale * gain + bias
+
+
+def _writes(run: Run, step: Given | AttentionStep | FeedForwardStep) -> Iterator[Tensor]:
+    """Each thing that a step adds to the stream, by itself."""
+    match step:
+        case Given(site=site):
+            yield run[site].expand_as(run["embed"])
+        case AttentionStep(layer=layer):
+            weights, mixed = run.weights.blocks[layer].attention, run[f"L{layer}.mixed"]
+            yield from (mixed[:, head] @ W_O for head, W_O in enumerate(weights.W_O))
+            if weights.b_O is not None:
+                yield weights.b_O.expand_as(run["embed"])
+        case FeedForwardStep(layer=layer):
+            yield run[f"L{layer}.feed_forward"]
+
+
+def _logits(run: Run, progress: Callable[[float], None]) -> Iterator[tuple[slice, Float[Tensor, "pos vocab"]]]:
+    """The model's own logits, some positions at a time."""
+    length = run.tokens.shape[1]
+    size = max(1, LOGITS_AT_ONCE // run.config.vocab)
+    for start in range(0, length, size):
+        yield slice(start, start + size), run.logits[0, start : start + size]
+        progress(min(1.0, (start + size) / length))
+
+
+def _sampled(run: Run, samples: int, seed: int) -> tuple[float, int]:
+    """The largest certificate of some explanations, each followed upstream along parts drawn at random."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(size: int) -> int:
+        return int(torch.randint(size, (), generator=generator))
+
+    found: list[float] = []
+    for _ in range(samples):
+        split: Split = run.explain(draw(run.tokens.shape[1]), draw(run.config.vocab)).split(most=None)
+        found.append(split.certificate)
+        for _ in range(DEEP):
+            deeper: list[Part] = [part for part in split.parts if part.ways]
+            if not deeper:
+                break
+            part = deeper[draw(len(deeper))]
+            split = part.split(part.ways[draw(len(part.ways))], most=None)
+            found.append(split.certificate)
+    return max(found, default=0.0), len(found)
+
+
+def _bound(run: Run, size: Float[Tensor, "batch pos"]) -> float:
+    """Rounding of ``n`` products, added up: about ``√n`` units in the last place of the sum of their sizes.
+
+    ``size`` is the lengths of all writes, added up at each position; times the longest column of the unembedding no logit's parts can be larger.
+    What is measured stays far below; what is no rounding does not.
+    """
+    longest = float(run.weights.W_U.double().square().sum(dim=0).sqrt().max())
+    bias = 0.0 if run.weights.b_U is None else float(run.weights.b_U.abs().max())
+    depth = len(course(run.config)) + 1
+    return torch.finfo(run.weights.dtype).eps * math.sqrt(run.config.d_model * depth) * (float(size.max()) * longest + bias)
