@@ -201,13 +201,11 @@ def _told(asked: Asked, how: How, places: Sequence[str], *, loss: bool, top: int
 
 def _predictions(asked: Asked, edit: "Tap", count: int) -> dict[str, list[tuple[int, float]]]:
     """The likeliest tokens before, after it in the frozen model, and after it in the model itself."""
-    from headwater.model.taps import Chain
-    from headwater.trace.edits import Freeze
     from headwater.trace.effects import edited
     from headwater.trace.run import Run
 
     run = asked.run
-    runs = {"before": run, "frozen": edited(run, Chain(Freeze(run), edit)), "unfrozen": edited(run, edit)}
+    runs = {"before": run, "frozen": edited(run, edit, frozen=True), "unfrozen": edited(run, edit)}
     return {name: Run.of(one).top(asked.position, count) for name, one in runs.items()}
 
 

@@ -9,8 +9,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwater.errors import InputError
-from headwater.model.record import Record, record
-from headwater.model.taps import Chain, Tap
+from headwater.model.config import ModelConfig
+from headwater.model.forward import last_norm, run_block
+from headwater.model.positions import place
+from headwater.model.record import KEPT, Record, record
+from headwater.model.taps import Chain, Recorder, Tap, all_sites
 from headwater.show.values import Progress, silent
 from headwater.trace.edits import Edit, Freeze, Zero, every_ablation
 from headwater.trace.question import about_logit, within
@@ -165,11 +168,11 @@ def effects(
         return Reading(float(answer), float(said[token].exp()), float(said[token]), max(0.0, float(share.sum())))
 
     found: list[Effect] = []
-    as_it_was, freeze = read(run), Freeze(run)
+    as_it_was = read(run)
     for number, edit in enumerate(chosen):
         progress(f"{len(chosen)} edits", number / len(chosen))
-        frozen, unfrozen = edited(run, Chain(freeze, edit)), edited(run, edit)
-        found.append(Effect(edit, as_it_was, read(frozen), read(unfrozen), _part(swept, edit)))
+        frozen, unfrozen = read(edited(run, edit, frozen=True)), read(edited(run, edit))
+        found.append(Effect(edit, as_it_was, frozen, unfrozen, _part(swept, edit)))
     return found
 
 
@@ -185,9 +188,32 @@ def loss_effects(run: Record, edits: Sequence[Tap] | None = None, *, progress: P
     return found
 
 
-def edited(run: Record, edit: Tap) -> Record:
-    """The same text once more, with an edit on top of what intervened in the run already."""
-    return record(run.weights, run.tokens, tap=Chain(run.tap, edit))
+@torch.no_grad()
+def edited(run: Record, edit: Tap, *, frozen: bool = False) -> Record:
+    """The same text once more, with an edit on top of what intervened in the run already; ``frozen``, in the frozen model.
+
+    Blocks before the first that the edit looks at would do what they did: the pass begins after them.
+    """
+    tap = Chain(run.tap, Freeze(run), edit) if frozen else Chain(run.tap, edit)
+    first, layers = _first_block(run.config, edit), run.config.layers
+    if not first:
+        return record(run.weights, run.tokens, tap=tap)
+    recorder, x = Recorder(KEPT), run[f"L{first - 1}.out"]
+    watching, placed = Chain(tap, recorder), place(run.weights, 0, run.tokens.shape[1])
+    for layer in range(first, layers):
+        x = run_block(run.weights, layer, x, placed, watching)
+    last_norm(run.weights, x, watching)
+    later = (*(f"L{layer}." for layer in range(first, layers)), "final")
+    same = {site: value for site, value in run.kept.items() if not site.startswith(later)}
+    return Record(run.weights, run.tokens, same | recorder.kept, tap)
+
+
+def _first_block(config: ModelConfig, edit: Tap) -> int:
+    """The first block that an edit looks at; as many as there are blocks where it looks at none."""
+    wanted = next((site for site in all_sites(config) if edit.wants(site)), "logits")
+    if wanted in ("embed", "positions"):
+        return 0
+    return int(wanted[1:].split(".")[0]) if wanted.startswith("L") else config.layers
 
 
 def _log_probabilities(run: Record, position: int) -> Float[Tensor, " vocab"]:
