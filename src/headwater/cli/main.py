@@ -35,6 +35,8 @@ VERBS = {
     "train": ("headwater.cli.train:train", "Train a model by a recipe."),
     "eval": ("headwater.cli.eval:evaluate", "Measure a model's loss, and that of baselines."),
     "study": ("headwater.cli.study:study", "Experiments on training."),
+    "check": ("headwater.cli.check:check", "Check that the parts add up to what a model says."),
+    "explain": ("headwater.cli.explain:explain", "Follow a logit upstream to the tokens it came from."),
     "heads": ("headwater.cli.heads:heads", "Show what the weights say about each head."),
     "inspect": ("headwater.cli.inspect:inspect", "Show a model's architecture, parameters and tensors."),
     "generate": ("headwater.cli.generate:generate", "Continue a text."),

@@ -1,12 +1,15 @@
 """How verbs read the text that they are given."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headwater.cli.terminal import working
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
     from headwater.api import Model
+    from headwater.trace.run import Run
 
 
 def read_prompt(loaded: "Model", text: str | None, ids: str | None) -> list[int]:
@@ -26,3 +29,22 @@ def read_prompt(loaded: "Model", text: str | None, ids: str | None) -> list[int]
             f"{text!r:.80}", "an option that exists, or a text", "see --help; a text that begins with a dash goes in by '-'"
         )
     return [int(token) for token in loaded.tokens(sys.stdin.read() if text == "-" else text)[0]]
+
+
+def read_run(model: Path, text: str | None, ids: str | None) -> "Run":
+    """What a model did with TEXT or ``--ids``; with neither, the run that the file MODEL holds."""
+    from headwater.api import load
+    from headwater.trace.run import load_run
+
+    if text is None and ids is None and model.is_file():
+        return load_run(model)
+    with working(f"reading {model}"):
+        loaded = load(model)
+    prompt = read_prompt(loaded, text, ids)
+    with working(f"running {len(prompt):,} tokens"):
+        return loaded.record(prompt)
+
+
+def as_token(given: str | None) -> str | int | None:
+    """A token as it was typed: its text, or its id as ``#12``."""
+    return int(given[1:]) if given is not None and given.startswith("#") and given[1:].isdigit() else given

@@ -29,6 +29,8 @@ Kind: TypeAlias = Literal[
 ]
 MOST = 20
 """Parts of a list; the others are one remainder."""
+SEEN = 0.02
+"""Of the largest part: what is smaller has no bar to speak of."""
 DEEP, FEW = 3, 6
 """Levels of a tree that can be opened in a notebook, and parts in each list below the first."""
 IN_ORDER: frozenset[Way] = frozenset({"layer", "order", "token", "source"})
@@ -126,15 +128,16 @@ class Split:
     def _repr_html_(self) -> str:
         return fragment(self.tree(DEEP, most=FEW))
 
-    def tree(self, depth: int = 1, *, most: int | None = None) -> Tree:
-        """To be drawn: parts, and below each its own parts, ``depth`` levels in all; of those at most ``most`` in each list."""
-        branches = tuple(_branch(part, depth - 1, most) for part in self.parts)
+    def tree(self, depth: int = 1, *, most: int = MOST) -> Tree:
+        """To be drawn: parts, and below each its own parts, ``depth`` levels in all.
+
+        Below the first level only what can be seen beside the largest part is listed, and at most ``most`` in each list; the rest is a remainder.
+        """
+        least = SEEN * max((abs(part.value) for part in self.parts), default=0.0)
+        branches = tuple(_branch(part, depth - 1, most, least) for part in self.parts)
         root = Branch(label=self.label, value=self.value, branches=branches)
-        return Tree(
-            title="",
-            root=root,
-            remarks=(*self.remarks, f"certificate {self.certificate:.1e}: so far is the sum of the parts from the number"),
-        )
+        certificate = f"certificate {self.certificate:.1e}: so far is the sum of the parts from the number"
+        return Tree(title="", root=root, remarks=(*self.remarks, certificate))
 
     def plain(self) -> dict[str, Any]:
         """For programs."""
@@ -149,10 +152,13 @@ class Split:
         }
 
 
-def _branch(part: Part, depth: int, most: int | None) -> Branch:
+def _branch(part: Part, depth: int, most: int, least: float) -> Branch:
     below: tuple[Branch, ...] = ()
-    if depth > 0 and part.node is not None and part.kind != "remainder":
-        below = tuple(_branch(each, depth - 1, most) for each in part.split(most=most).parts)
+    if depth > 0 and part.node is not None and part.kind not in ("remainder", "path"):
+        split = part.split(most=None)
+        seen = sum(abs(each.value) >= least for each in split.parts)
+        shown = cut(list(split.parts), split.by, min(most, max(1, seen)))
+        below = tuple(_branch(each, depth - 1, most, least) for each in shown)
     return Branch(label=part.label, value=part.value, note=part.note, kind=part.kind, branches=below)
 
 

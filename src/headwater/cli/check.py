@@ -1,0 +1,68 @@
+"""``headwater check``: do the parts add up to what the model says, everywhere?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from headwater.cli.terminal import say, show_json, show_table, use_cores, watched
+from headwater.cli.texts import read_run
+
+if TYPE_CHECKING:
+    from headwater.trace.run import Run
+
+LENGTH = 64
+"""Random tokens where no text is given, or as many as the model has room for."""
+
+
+def check(
+    model: Path,
+    text: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    /,
+    *,
+    ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
+    samples: int = 8,
+    seed: int = 0,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Add all parts up and compare with the model's own logits, at every position and over the whole vocabulary.
+
+    Three sums are made: of all that the components wrote; of all paths from tokens, positions and biases, by order; and of the splits of some logits drawn
+    at random, followed upstream to their ends. The largest difference is the certificate. Exit code 1 says that it is more than rounding.
+
+    Parameters
+    ----------
+    model
+        A model's file or folder, in any format that Headwater reads; a run's folder; or the name of one of ours.
+    text
+        The text; ``-`` reads it from standard input. Without one, random tokens are taken.
+    samples
+        Logits to follow upstream.
+    seed
+        Of the random tokens and the sample.
+    json
+        Print one JSON document instead of a table.
+    """
+    from headwater.trace.check import check as add_up
+
+    use_cores()
+    run = _random_run(model, seed) if text is None and ids is None else read_run(model, text, ids)
+    with watched("adding up") as progress:
+        found = add_up(run, samples=samples, seed=seed, progress=progress)
+    if json:
+        show_json({"model": str(model), **found.plain()})
+    else:
+        for table in found.tables():
+            show_table(table.columns, table.rows, title=table.title)
+        say(f"\ncertificate {found.certificate:.1e}: " + ("the parts add up" if found.ok else "the parts do NOT add up"))
+    return 0 if found.ok else 1
+
+
+def _random_run(model: Path, seed: int) -> "Run":
+    import torch
+
+    from headwater.api import load
+
+    loaded = load(model)
+    length = min(LENGTH, loaded.config.context)
+    return loaded.record(torch.randint(loaded.config.vocab, (1, length), generator=torch.Generator().manual_seed(seed)))

@@ -1,0 +1,162 @@
+"""``headwater explain``: a logit followed upstream to the tokens that it came from, as a sum."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from headwater.cli.pictures import check_pictures, write_pictures
+from headwater.cli.terminal import note, say, show_json, show_table, use_cores, working
+from headwater.cli.texts import as_token, read_run
+from headwater.cli.trees import show_tree
+from headwater.errors import InputError
+
+if TYPE_CHECKING:
+    from headwater.trace.parts import Part, Split, Way
+    from headwater.trace.run import Run
+
+
+def explain(  # noqa: PLR0913  (each is one choice a person makes on the command line)
+    model: Path,
+    text: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    /,
+    *,
+    ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
+    position: int = -1,
+    token: str | None = None,
+    against: str | None = None,
+    centred: Annotated[bool, Parameter(negative="")] = False,
+    part: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
+    by: str | None = None,
+    depth: int = 2,
+    most: int = 8,
+    share: float | None = None,
+    budget: int | None = None,
+    totals: Annotated[bool, Parameter(negative="")] = False,
+    save: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    html: Path | None = None,
+    svg: Path | None = None,
+) -> None:
+    """Say why the model gives a token its logit: who wrote it, from which tokens, in parts that add up to the number.
+
+    First come the components that wrote to the stream: embedding, positions, heads, feed-forward layers, biases. Below each part stands what it is made
+    of, one step further upstream: a head's sources, then what wrote those. Lists are cut to the largest parts; the others are one exact remainder. The
+    certificate is how far the sum of the parts is from the model's own number.
+
+    Attention patterns, the scales of norms and the gates of activations are held as the run measured them; ``headwater ablate`` shows how far that carries.
+
+    Parameters
+    ----------
+    model
+        A model's file or folder, in any format that Headwater reads; a run's folder; the name of one of ours; or, without a text, a file that --save wrote.
+    text
+        The text; ``-`` reads it from standard input.
+    position
+        Of the token after which the logit is: from 0, or from the end where it is negative.
+    token
+        The token to explain, as text or as #id; the likeliest unless said otherwise. Many tokens begin with a space.
+    against
+        Another token: the difference of the two logits is explained, which is that of their log-probabilities.
+    centred
+        How far the logit is above the mean of all, which is what a softmax can see.
+    part
+        Open this part instead, by its label: L1H4, embed, @3 (a position), L0N17; several lead down one after the other.
+    by
+        How to take it apart: component, head, layer, source, token, order, path; a feed-forward layer also by neuron.
+    depth
+        Levels of the tree.
+    most
+        Parts in each list.
+    share
+        With --by path: follow parts until this share of the absolute effect is resolved (0.9).
+    budget
+        With --by path: take apart at most so many parts (300).
+    totals
+        What every token, head, layer and order comes to, through everything downstream, by one sweep.
+    save
+        Write the run to a file, to be asked again without the model.
+    json
+        Print one JSON document instead of a tree.
+    html
+        Write a page, self-contained: .html.
+    svg
+        Draw the tree to a file: .svg, .png or .pdf.
+    """
+    check_pictures(html, svg)
+    if depth < 1 or most < 1:
+        raise InputError(f"--depth {depth} --most {most}", "numbers from 1 on", "ask for at least one")
+    use_cores()
+    run = read_run(model, text, ids)
+    if save is not None:
+        run.save(save)
+        note(f"written to {save}")
+    why = run.explain(position, as_token(token), as_token(against), centred=centred)
+    if totals:
+        _tell_totals(run, why, json=json, html=html, svg=svg)
+        return
+    with working("following the parts upstream"):
+        split = _opened(why, part or [], by, most=most, walk=(share, budget))
+        tree = split.tree(depth, most=most)
+    if json:
+        show_json(_document(split, depth, most))
+    else:
+        show_tree(tree)
+        _hint(split, str(model))
+    write_pictures([replace(tree, title=split.label)], split.label, html=html, svg=svg)
+
+
+def _opened(why: "Split", parts: list[str], by: str | None, *, most: int, walk: "tuple[float | None, int | None]") -> "Split":
+    """The split that was asked for: some parts further down, taken apart one way or another."""
+    way: Any = by
+    split = why
+    for number, name in enumerate(parts):
+        found = split.split(_way_to(split, name), most=None)[name]
+        last = number == len(parts) - 1
+        split = replace(found.split(way if last else None, most=most if last else None), remarks=split.remarks)
+    if by == "path" or walk != (None, None):
+        return split.walk(share=walk[0], budget=walk[1], most=most)
+    return split.split(way, most=most) if not parts else split
+
+
+def _way_to(split: "Split", name: str) -> "Way":
+    """A neuron is a part of its layer only when that is taken apart by neurons, a token of anything only by tokens."""
+    ways = split.node.ways
+    head, _, rest = name.partition("N")
+    is_neuron = head.startswith("L") and rest.isdigit()
+    return "neuron" if is_neuron and "neuron" in ways else ways[0]
+
+
+def _document(split: "Split", depth: int, most: int) -> dict[str, Any]:
+    def told(part: "Part", left: int) -> dict[str, Any]:
+        plain = part.plain()
+        if left < 1 or not part.ways or part.kind in ("remainder", "path"):
+            return plain
+        below = part.split(most=most)
+        return plain | {
+            "certificate": below.certificate,
+            "by": below.by,
+            "parts": [told(each, left - 1) for each in below.parts],
+        }
+
+    return split.plain() | {"remarks": list(split.remarks), "parts": [told(part, depth - 1) for part in split.parts]}
+
+
+def _hint(split: "Split", model: str) -> None:
+    deeper = next((part for part in split.parts if part.ways and part.kind in ("head", "feed-forward")), None)
+    if deeper is not None and not split.label.startswith(deeper.label):
+        name = deeper.facts.get("head", deeper.facts.get("name"))
+        note(f"further: headwater explain {model} … --part {name} --by {deeper.ways[1]}; other ways: {', '.join(deeper.ways)}")
+
+
+def _tell_totals(run: "Run", why: "Split", *, json: bool, html: Path | None, svg: Path | None) -> None:
+    found = run.totals(why.facts["position"], why.facts["id"], why.facts.get("against_id"))
+    if json:
+        show_json({"label": why.label, "value": why.value, **found.plain()})
+    else:
+        say(f"{why.label}: {why.value:+.3f}")
+        for table in found.tables():
+            show_table(table.columns, table.rows, title=f"\n{table.title}")
+        say(f"\ncertificate {found.certificate:.1e}: so far are the sums of tokens and of orders from the number")
+    write_pictures([*found.tables(), found.grid()], why.label, html=html, svg=svg)
