@@ -136,13 +136,13 @@ class _Sharing:
         if weights.b_O is not None:
             self.write(f"L{layer}.b_O", weights.b_O.expand_as(self.seen.sites["embed"]))
         writes = einsum(mixed, weights.W_O, "head pos d_head, head d_head d_model -> head pos d_model")
+        each = einsum(torch.stack(self.questions), writes, "stage pos d_model, head pos d_model -> head stage pos")
         for head in reversed(range(len(writes))):
-            self.write(f"L{layer}H{head}", writes[head])
+            self.note(f"L{layer}H{head}", each[head])
 
     def write(self, name: str, written: Float[Tensor, "pos d_model"]) -> None:
         """Past one write: its share in every stage that it is part of."""
-        if self.questions:
-            self.note(name, torch.stack([(q * written).sum(dim=-1) for q in self.questions]))
+        self.note(name, einsum(torch.stack(self.questions), written, "stage pos d_model, pos d_model -> stage pos"))
 
     def note(self, name: str, parts: Float[Tensor, "some pos"], since: int = 0) -> None:
         """Put shares where they belong; a write has none in stages before it."""

@@ -15,7 +15,7 @@ from headwater.show.html import fragment
 from headwater.show.values import Grid, Panel, Progress, Table, silent
 from headwater.text.spoken import Spoken
 from headwater.trace import stream_shown
-from headwater.trace.lens import Lens, lens
+from headwater.trace.lens import Lens, lenses
 from headwater.trace.normed import Normed, cosine, length, norms, numbers
 from headwater.trace.question import within
 from headwater.trace.shares import shares
@@ -160,7 +160,7 @@ def stream(
         cosine_final=torch.stack([cosine(x, _last(seen)) for x in vectors]),
         chosen=chosen,
         was_asked=token is not None,
-        lenses=_lenses(seen, chosen, top, tell),
+        lenses=lenses(seen, chosen, top=top, tell=tell),
         shares=split,
         norms=norms(seen),
         certificate=_certificate(split),
@@ -184,15 +184,6 @@ def _before(seen: Seen, stage: Stage) -> Float[Tensor, " pos"]:
 def _last(seen: Seen) -> Float[Tensor, "pos d_model"]:
     """The stream that the last block leaves."""
     return next(seen[stage.name] for stage in reversed(seen.stages) if stage.role == "stream").double()
-
-
-def _lenses(seen: Seen, chosen: Int[Tensor, " pos"], top: int, tell: Progress) -> tuple[Lens, ...]:
-    found: list[Lens] = []
-    for number, stage in enumerate(seen.stages):
-        tell(f"what {stage.name} would say", number / len(seen.stages))
-        is_final = "final" in (stage.name, *stage.also)
-        found.append(lens(seen.record.weights, seen[stage.name], chosen, top=top, is_final=is_final))
-    return tuple(found)
 
 
 def _certificate(split: Mapping[str, Measured]) -> float:
