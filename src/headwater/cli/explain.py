@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from cyclopts import Parameter
 
@@ -10,7 +10,7 @@ from headwater.cli.pictures import check_pictures, write_pictures
 from headwater.cli.terminal import note, say, show_json, show_table, use_cores, working
 from headwater.cli.texts import as_token, read_run
 from headwater.cli.trees import show_tree
-from headwater.errors import InputError
+from headwater.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from headwater.trace.parts import Part, Split, Way
@@ -103,18 +103,23 @@ def explain(  # noqa: PLR0913  (each is one choice a person makes on the command
         show_json(_document(split, depth, most))
     else:
         show_tree(tree)
-        _hint(split, str(model))
+        _hint(split, str(model), part or [])
     write_pictures([replace(tree, title=split.label)], split.label, html=html, svg=svg)
 
 
 def _opened(why: "Split", parts: list[str], by: str | None, *, most: int, walk: "tuple[float | None, int | None]") -> "Split":
     """The split that was asked for: some parts further down, taken apart one way or another."""
+    from headwater.trace.parts import Way
+
+    if by is not None and by not in get_args(Way):
+        raise InputError(f"--by {by}", f"one of {', '.join(get_args(Way))}", did_you_mean(by, get_args(Way)))
     way: Any = by
     split = why
     for number, name in enumerate(parts):
         found = split.split(_way_to(split, name), most=None)[name]
         last = number == len(parts) - 1
-        split = replace(found.split(way if last else None, most=most if last else None), remarks=split.remarks)
+        opened = found.split(way if last else None, most=most if last else None)
+        split = replace(opened, label=f"{found.label} in {split.label}", ending=found.label, remarks=split.remarks)
     if by == "path" or walk != (None, None):
         return split.walk(share=walk[0], budget=walk[1], most=most)
     return split.split(way, most=most) if not parts else split
@@ -143,11 +148,11 @@ def _document(split: "Split", depth: int, most: int) -> dict[str, Any]:
     return split.plain() | {"remarks": list(split.remarks), "parts": [told(part, depth - 1) for part in split.parts]}
 
 
-def _hint(split: "Split", model: str) -> None:
+def _hint(split: "Split", model: str, opened: list[str]) -> None:
     deeper = next((part for part in split.parts if part.ways and part.kind in ("head", "feed-forward")), None)
-    if deeper is not None and not split.label.startswith(deeper.label):
-        name = deeper.facts.get("head", deeper.facts.get("name"))
-        note(f"further: headwater explain {model} … --part {name} --by {deeper.ways[1]}; other ways: {', '.join(deeper.ways)}")
+    if deeper is not None:
+        way = " ".join([*opened, deeper.facts["name"]])
+        note(f"further: headwater explain {model} … --part {way} --by {deeper.ways[1]}; other ways: {', '.join(deeper.ways)}")
 
 
 def _tell_totals(run: "Run", why: "Split", *, json: bool, html: Path | None, svg: Path | None) -> None:

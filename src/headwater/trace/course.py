@@ -6,6 +6,7 @@ Stage 0 is before anything was written, stage ``n`` after ``n`` steps. A write s
     post-norm    embed, positions, then for each block: attention, norm_1, feed_forward, norm_2
 """
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
@@ -87,3 +88,13 @@ def stage_into(config: ModelConfig, layer: int) -> int:
     steps = course(config)
     found = (number for number, step in enumerate(steps) if isinstance(step, AttentionStep) and step.layer == layer)
     return next(found, len(steps))
+
+
+def layer_of(name: str) -> int | None:
+    """The layer in the name of a site, a component or a bias.
+
+    >>> layer_of("L3H11"), layer_of("L0.b_O"), layer_of("b_U")
+    (3, 0, None)
+    """
+    found = re.match(r"L(\d+)", name)
+    return int(found[1]) if found else None

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwater.model.record import Record
-from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, Step, course
+from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, Step, course, layer_of
 from headwater.trace.frozen import Frozen
 from headwater.trace.pull import Covectors, Pulled, through_attention, through_feed_forward, wanted_of_heads
 from headwater.trace.question import Question
@@ -145,4 +145,9 @@ def sweep(record: Record, question: Question, *, orders: bool = False) -> Swept:
             alone, layer = q, getattr(step, "layer", None)
         q, alone = on_its_way.take(step, q, alone)
     found = on_its_way
-    return Swept(q, found.given, found.constants, question.constants, found.writes, found.layers)
+    return Swept(q, found.given, found.constants, question.constants, _downstream(found.writes), _downstream(found.layers))
+
+
+def _downstream(names: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Layers in the order of the model, which a sweep goes against; within a layer as they are."""
+    return dict(sorted(names.items(), key=lambda item: layer_of(item[0]) or 0))

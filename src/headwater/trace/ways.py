@@ -1,15 +1,13 @@
 """Other ways to tell what the stream holds where a question meets it: by head, layer, source, token and order."""
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from headwater.shapes import floats
+from headwater.trace.course import layer_of
 from headwater.trace.nodes import HeadNode, StreamNode, bias_parts, last_position, token_facts
 from headwater.trace.parts import Part, Way, group
 from headwater.trace.sweep import sweep
-
-LAYER = re.compile(r"L(\d+)")
 
 
 def by_head(node: StreamNode) -> list[Part]:
@@ -83,8 +81,7 @@ def _order(order: int, value: float) -> Part:
 
 
 def _layer(part: Part) -> int | None:
-    found = LAYER.match(part.facts.get("name", ""))
-    return int(found[1]) if found else None
+    return layer_of(part.facts.get("name", ""))
 
 
 def _by_kind(parts: list[Part]) -> list[Part]:
