@@ -32,6 +32,7 @@ def assert_adds_up(view):
         assert bool(((parts[:, row].sum(dim=0) - 1).abs() <= 1e-9 * size).all()), stage.name
 
 
+@settings(max_examples=15, deadline=None)
 @given(models())
 def test_the_shares_of_all_that_was_written_add_up_to_one_at_every_stage(member):
     weights, tokens = member
@@ -70,7 +71,7 @@ def pushed(run, upto):
     return yield_at[upto]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(models(layers=blocks))
 def test_a_share_is_the_projection_of_the_write_as_norms_have_left_it(member):
     weights, tokens = member
@@ -85,6 +86,7 @@ def test_a_share_is_the_projection_of_the_write_as_norms_have_left_it(member):
             assert torch.allclose(view.shares[name][row], truth, rtol=1e-8, atol=1e-8), (stage.name, name)
 
 
+@settings(max_examples=15, deadline=None)
 @given(models())
 def test_every_letter_of_the_documents_is_a_stage_with_the_numbers_of_the_run(member):
     weights, tokens = member
@@ -97,7 +99,7 @@ def test_every_letter_of_the_documents_is_a_stage_with_the_numbers_of_the_run(me
     assert torch.equal(seen["final"], run["final"][0])
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(models())
 def test_lengths_and_cosines_are_those_of_plain_loops(member):
     weights, tokens = member
@@ -122,6 +124,7 @@ def test_lengths_and_cosines_are_those_of_plain_loops(member):
                 assert float(cosines[row, position]) == pytest.approx(truth, rel=1e-9, abs=1e-9, nan_ok=True)
 
 
+@settings(max_examples=15, deadline=None)
 @given(models(), numbers)
 def test_the_lens_at_the_end_says_what_the_model_says(member, which):
     weights, tokens = member
@@ -140,7 +143,7 @@ def test_the_lens_at_the_end_says_what_the_model_says(member, which):
             assert int(said.rank[position]) == 1 + likelier
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(models())
 def test_the_lens_norms_every_stage_anew(member):
     weights, tokens = member
@@ -156,7 +159,7 @@ def test_the_lens_norms_every_stage_anew(member):
             assert torch.allclose(said.chances[position], truth[said.ids[position]], rtol=1e-8, atol=1e-12), stage.name
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(models())
 def test_a_norm_is_told_by_what_goes_in_and_what_comes_out(member):
     weights, tokens = member
@@ -190,7 +193,7 @@ class Scaled(Tap):
         return value / 2
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(models(layers=blocks))
 def test_what_an_intervention_added_has_a_share_of_its_own(member):
     weights, tokens = member
@@ -199,7 +202,7 @@ def test_what_an_intervention_added_has_a_share_of_its_own(member):
     assert float(view.shares["edits"][view.index("L0.t0")].nan_to_num().min()) == pytest.approx(-1.0)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(models(), numbers)
 def test_looking_at_some_positions_in_small_pieces_changes_no_number(member, which):
     weights, tokens = member
@@ -217,7 +220,7 @@ def test_looking_at_some_positions_in_small_pieces_changes_no_number(member, whi
     assert torch.allclose(one.norm[:, 0], whole.norm[:, at])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(models(), numbers)
 def test_only_attention_moves_information_between_positions(member, which):
     weights, tokens = member
@@ -230,7 +233,7 @@ def test_only_attention_moves_information_between_positions(member, which):
             assert (moved.later is None) == (at == tokens.shape[1] - 1)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(models(layers=blocks, mask="causal"), numbers)
 def test_nothing_changes_before_the_token_that_was_replaced(member, which):
     weights, tokens = member

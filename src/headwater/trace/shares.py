@@ -142,7 +142,7 @@ class _Sharing:
 
     def write(self, name: str, written: Float[Tensor, "pos d_model"]) -> None:
         """Past one write: its share in every stage that it is part of."""
-        self.note(name, einsum(torch.stack(self.questions), written, "stage pos d_model, pos d_model -> stage pos"))
+        self.note(name, (torch.stack(self.questions) * written).sum(dim=-1))
 
     def note(self, name: str, parts: Float[Tensor, "some pos"], since: int = 0) -> None:
         """Put shares where they belong; a write has none in stages before it."""
