@@ -44,7 +44,11 @@ if TYPE_CHECKING:
     from headwater.text.corpus import Corpus, build_corpus, open_corpus
     from headwater.text.planted import PlantedLanguage
     from headwater.text.tokenizer import Tokenizer
+    from headwater.trace.check import check
+    from headwater.trace.edits import Freeze, Mean, Patch, Remove, Scale, Steer, Zero, ablate, resample
+    from headwater.trace.effects import effect, effects
     from headwater.trace.parts import Part, Split
+    from headwater.trace.places import Place, find_place
     from headwater.trace.run import Run, load_run
     from headwater.train.recipe import Recipe, read_recipe
     from headwater.train.run import Ways, run_recipe
@@ -79,7 +83,11 @@ _HOMES = {
     "headwater.text.corpus": ["Corpus", "build_corpus", "open_corpus"],
     "headwater.text.planted": ["PlantedLanguage"],
     "headwater.text.tokenizer": ["Tokenizer"],
+    "headwater.trace.check": ["check"],
+    "headwater.trace.edits": ["Freeze", "Mean", "Patch", "Remove", "Scale", "Steer", "Zero", "ablate", "resample"],
+    "headwater.trace.effects": ["effect", "effects"],
     "headwater.trace.parts": ["Part", "Split"],
+    "headwater.trace.places": ["Place", "find_place"],
     "headwater.trace.run": ["Run", "load_run"],
     "headwater.train.recipe": ["Recipe", "read_recipe"],
     "headwater.train.run": ["Ways", "run_recipe"],
@@ -93,18 +101,22 @@ __all__ = [
     "Corpus",
     "Factored",
     "FeedForward",
+    "Freeze",
     "GatedFeedForward",
     "Head",
     "HeadwaterError",
     "InputError",
     "LayerNorm",
     "LearnedPositions",
+    "Mean",
     "Model",
     "ModelConfig",
     "ModelFileError",
     "NoNorm",
     "NoPositions",
     "Part",
+    "Patch",
+    "Place",
     "PlantedLanguage",
     "PostNorm",
     "PreNorm",
@@ -112,18 +124,27 @@ __all__ = [
     "Recipe",
     "Record",
     "Recorder",
+    "Remove",
     "RotaryPositions",
     "Run",
     "Sampling",
+    "Scale",
     "SinusoidalPositions",
     "Split",
+    "Steer",
     "Tap",
     "Tokenizer",
     "Unembedding",
     "Ways",
     "Weights",
+    "Zero",
     "__version__",
+    "ablate",
     "build_corpus",
+    "check",
+    "effect",
+    "effects",
+    "find_place",
     "forward",
     "load",
     "load_run",
@@ -131,6 +152,7 @@ __all__ = [
     "open_corpus",
     "read_recipe",
     "record",
+    "resample",
     "run_recipe",
 ]
 

@@ -24,6 +24,7 @@ from headwater.model.taps import NOBODY, Tap
 from headwater.model.weights import Weights
 from headwater.shapes import Logits, Tokens
 from headwater.text.tokenizer import Tokenizer, read_tokenizer
+from headwater.trace.places import Place, PlaceName, find_place
 from headwater.trace.run import Run
 
 Text: TypeAlias = str | Iterable[Any] | torch.Tensor
@@ -81,6 +82,10 @@ class Model:
     def record(self, text: Text, sites: Iterable[str] = (), *, tap: Tap = NOBODY) -> Run:
         """Run the model on a text and keep what happened; ``sites`` are kept besides the stream and its writes."""
         return Run.of(record(self.weights, self.tokens(text), sites, tap=tap), self.tokenizer)
+
+    def place(self, name: PlaceName) -> Place:
+        """Where an edit is made: ``L1H4``, ``L0.feed_forward``, ``L1N17``, ``L1H4.pattern``, ``embed@3`` or any other site."""
+        return find_place(name, self.config)
 
     @property
     def direct(self) -> Circuit:

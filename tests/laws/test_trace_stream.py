@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from headwater.model.config import LayerNorm, NoNorm, PostNorm, PreNorm
 from headwater.model.record import record
 from headwater.model.taps import Tap, steps
-from headwater.trace import lens, shares
-from headwater.trace.locality import locality
-from headwater.trace.lookup import head_lookup, lookup
-from headwater.trace.stages import see
-from headwater.trace.stream import stream
+from headwater.trace.view import lens, shares
+from headwater.trace.view.locality import locality
+from headwater.trace.view.lookup import head_lookup, lookup
+from headwater.trace.view.stages import see
+from headwater.trace.view.stream import stream
 from strategies import models, seeds
 from twins import norm_twin
 

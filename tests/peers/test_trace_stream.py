@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from headwater.model.record import record
 from headwater.model.sources import load_weights, look
-from headwater.trace.stream import stream
+from headwater.trace.view.stream import stream
 from peers.precision import doubled, furthest, randomise
 from strategies import random_tokens
 

@@ -1,6 +1,5 @@
 """``headwater ablate``: what becomes of a prediction when parts of the model say nothing."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from headwater.cli.terminal import note, say, show_json, show_table, use_cores, watched, working
-from headwater.cli.texts import read_prompt
+from headwater.cli.texts import find_token, read_prompt
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -124,8 +123,8 @@ class Asked:
         from headwater.trace.question import within
 
         position = within(position, run.tokens.shape[1], "position")
-        chosen = run.top(position, 1)[0][0] if token is None else _token(run, token)
-        return Asked(name, run, position, chosen, None if against is None else _token(run, against))
+        chosen = find_token(run, token)
+        return Asked(name, run, position, run.top(position, 1)[0][0] if chosen is None else chosen, find_token(run, against))
 
     def __str__(self) -> str:
         words = self.run.words
@@ -145,12 +144,6 @@ class Asked:
             "against": None if self.against is None else words.text(self.against),
             "against_id": self.against,
         }
-
-
-def _token(run: "Run", text: str) -> int:
-    """The token that a text is, or that ``#id`` names; where there are no words, a number is one too."""
-    number = re.fullmatch(r"#(\d{1,9})" if run.tokenizer else r"#?(\d{1,9})", text, re.ASCII)
-    return run.find(int(number[1]) if number else text)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from headwater.cli.pictures import check_pictures, write_pictures
 from headwater.cli.terminal import note, say, show_json, show_table, use_cores, working
-from headwater.cli.texts import as_token, read_run
+from headwater.cli.texts import find_token, read_run
 from headwater.cli.trees import show_tree
 from headwater.errors import InputError, did_you_mean
 
@@ -92,7 +92,7 @@ def explain(  # noqa: PLR0913  (each is one choice a person makes on the command
     if save is not None:
         run.save(save)
         note(f"written to {save}")
-    why = run.explain(position, as_token(token), as_token(against), centred=centred)
+    why = run.explain(position, find_token(run, token), find_token(run, against), centred=centred)
     if totals:
         _tell_totals(run, why, json=json, html=html, svg=svg)
         return

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from headwater.cli.terminal import note, say, show_json, show_table, use_cores, watched, working
-from headwater.cli.texts import read_prompt
+from headwater.cli.texts import find_token, read_prompt
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
     from headwater.api import Model
     from headwater.show.values import Table
-    from headwater.trace.locality import Locality
-    from headwater.trace.lookup import Lookup
     from headwater.trace.run import Run
-    from headwater.trace.stream import StreamView
+    from headwater.trace.view.locality import Locality
+    from headwater.trace.view.lookup import Lookup
+    from headwater.trace.view.stream import StreamView
 
 
 def stream(  # noqa: PLR0913  (each is one choice a person makes on the command line)
@@ -109,15 +109,15 @@ class Asked:
 
     def view(self, *, everywhere: bool) -> "StreamView":
         """The stream there, or at all positions."""
-        from headwater.trace.stream import stream as view
+        from headwater.trace.view.stream import stream as view
 
-        token = None if self.token is None else find_token(self.run, self.token)
+        token = find_token(self.run, self.token)
         with watched("stream") as tell:
             return view(self.run, positions=None if everywhere else [self.at], token=token, top=self.top, tell=tell)
 
     def lookup(self, head: str, temperatures: list[float] | None) -> "Lookup":
         """What a head looks up."""
-        from headwater.trace.lookup import BETAS, head_lookup
+        from headwater.trace.view.lookup import BETAS, head_lookup
 
         wrong = [each for each in temperatures or [] if not 0 < each < float("inf")]
         if wrong:
@@ -128,7 +128,7 @@ class Asked:
 
     def locality(self) -> "Locality":
         """What changes where when a token is replaced: the one asked about, or one with others on both sides."""
-        from headwater.trace.locality import locality
+        from headwater.trace.view.locality import locality
 
         middle = self.run.tokens.shape[1] // 2
         with working("replacing a token"):
@@ -163,13 +163,6 @@ class Said:
             "lookup": self.lookup and self.lookup.plain(),
             "locality": self.locality and self.locality.plain(),
         }
-
-
-def find_token(run: "Run", text: str) -> int:
-    """The token that a text is, or that ``#id`` names."""
-    number = text.removeprefix("#")
-    is_number = number.isascii() and number.isdigit()
-    return run.find(int(number) if is_number and (text.startswith("#") or run.tokenizer is None) else text)
 
 
 def _draw(asked: Asked, said: Said, html: Path | None, svg: Path | None) -> None:

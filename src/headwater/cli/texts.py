@@ -1,5 +1,6 @@
 """How verbs read the text that they are given."""
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,9 @@ def read_run(model: Path, text: str | None, ids: str | None) -> "Run":
         return loaded.record(prompt)
 
 
-def as_token(given: str | None) -> str | int | None:
-    """A token as it was typed: its text, or its id as ``#12``."""
-    return int(given[1:]) if given is not None and given.startswith("#") and given[1:].isdigit() else given
+def find_token(run: "Run", text: str | None) -> int | None:
+    """The token that a text is, or that ``#id`` names; where there are no words, a number is one too. None stays none."""
+    if text is None:
+        return None
+    number = re.fullmatch(r"#(\d{1,9})" if run.tokenizer else r"#?(\d{1,9})", text, re.ASCII)
+    return run.find(int(number[1]) if number else text)

@@ -63,7 +63,7 @@ def tree_lines(tree: Tree, room: int, depth: int | None = None) -> Iterator[Text
     for row in rows:
         yield from _rows(row, plan)
     for number, remark in enumerate(tree.remarks):
-        yield Text("\n" * (not number) + legible(remark), "dim")
+        yield Text("\n" * (not number) + folded(legible(remark), room), "dim")
 
 
 def table_of(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> tuple[Columns, int]:

@@ -24,6 +24,7 @@ from headwater.model.attention import Rule, scores
 from headwater.model.positions import for_each_head, place
 from headwater.shapes import floats
 from headwater.show.html import fragment
+from headwater.show.text import written
 from headwater.show.values import Grid, Section, Table, Tree
 from headwater.trace.competition import Competition
 from headwater.trace.frozen import Frozen
@@ -31,7 +32,6 @@ from headwater.trace.nodes import token_facts
 from headwater.trace.parts import MOST, Group, Part, Split, take_apart
 from headwater.trace.question import check_one_text, within
 from headwater.trace.sides import Side, SideName
-from headwater.trace.stream_shown import written
 
 SHOWN = 6
 """Rows and columns of a table for people; the others are one row and one column."""
@@ -74,12 +74,12 @@ class Attending:
     @cached_property
     def query(self) -> Split:
         """What made the query, each part by what the whole key makes of it; every part splits further."""
-        return take_apart(f"{self.label}: the query", self.value, self._node("query", self.keys.vector()), None, most=MOST)
+        return take_apart(self.queries.label, self.value, self._node("query", self.keys.vector()), None, most=MOST)
 
     @cached_property
     def key(self) -> Split:
         """What made the key, each part by what the whole query makes of it; every part splits further."""
-        return take_apart(f"{self.label}: the key", self.value, self._node("key", self.queries.vector()), None, most=MOST)
+        return take_apart(self.keys.label, self.value, self._node("key", self.queries.vector()), None, most=MOST)
 
     @cached_property
     def table(self) -> Float[Tensor, "query_part key_part"]:
@@ -148,14 +148,21 @@ class Attending:
         columns = tuple(f"{name.replace(' ', chr(10))}#" for name in (*grid.columns, "sum"))
         last = ("sum", *map(_number, sums), _number(math.fsum(sums)))
         return (
-            replace(self.competition.table(most), title=f"{self.words}; {self.competition.table(most).title}"),
+            self.competition.table(most),
             Table(title=grid.title, columns=("query ↓  key →", *columns), rows=(*rows, last)),
         )
 
+    def trees(self, depth: int = 2, *, most: int = SHOWN) -> tuple[Tree, Tree]:
+        """For people: what made the query and what made the key, down to ``depth`` levels."""
+        query, key = (replace(each.split(most=most).tree(depth, most=most), remarks=()) for each in (self.query, self.key))
+        return (
+            replace(query, title="what made the query, by what the key makes of it"),
+            replace(key, title="what made the key, by what the query makes of it"),
+        )
+
     def sections(self, depth: int = 2, *, most: int = SHOWN) -> tuple[Section, ...]:
-        """To be shown on a page: the competition, the grid, and both sides."""
-        sides = (replace(side.split(most=most).tree(depth, most=most), title="") for side in (self.query, self.key))
-        return (self.tables(most)[0], self.grid(most), *sides)
+        """For a page: the competition, the grid, and both sides."""
+        return (self.competition.table(most), self.grid(most), *self.trees(depth, most=most))
 
     @property
     def words(self) -> str:
@@ -166,14 +173,15 @@ class Attending:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is to be said below the numbers."""
-        difference = (
-            "the softmax sees differences of scores only: ask for one source against another"
+        seen = (
+            "softmax sees differences of scores only: what makes one source win is told against another"
             if self.against is None
-            else "the difference of two scores is the log of how many times more attention the one gets"
+            else "a difference of scores is the log of how many times more attention the one source gets"
         )
+        sides = f"{self.query.certificate:.1e} of the query's parts, {self.key.certificate:.1e} of the key's"
         return (
-            difference,
-            f"certificate {self.certificate:.1e}: so far is the sum of the table from the model's own number, {self.value:+.6f}",
+            f"held fixed: the scales of norms and where earlier heads look; {seen}",
+            f"certificate {self.certificate:.1e} ({sides}): so far are sums from the model's own number, {self.value:+.6f}",
         )
 
     def plain(self, most: int = MOST) -> dict[str, Any]:
@@ -206,10 +214,10 @@ class Attending:
         }
 
     def __str__(self) -> str:
-        return "\n\n".join([*map(written, self.tables()), "\n".join(self.remarks)])
+        return "\n".join([self.words, "", written(*self.tables(), *self.trees(1)), "", *self.remarks])
 
     def _repr_html_(self) -> str:
-        return fragment(*self.sections(), remarks=self.remarks)
+        return fragment(*self.sections(), remarks=(self.words, *self.remarks))
 
     @cached_property
     def _vectors(self) -> dict[SideName, Float[Tensor, "part d_head"]]:
@@ -301,6 +309,8 @@ def _check(frozen: Frozen, found: Float[Tensor, " source"], dest: int, source: i
 
 def _groups(sizes: Float[Tensor, " part"], most: int) -> Float[Tensor, "group part"]:
     """Which parts each row of a cut table is made of: the largest by themselves, all others together."""
+    if most < 0:
+        raise InputError(f"a table of {most} parts", "a number from 0 on", "ask for some")
     order = sizes.argsort(descending=True, stable=True)
     # One that is left over is no shorter than itself.
     kept = order if len(order) <= most + 1 else order[:most]

@@ -69,7 +69,8 @@ class Competition:
         first = set(order if len(order) <= most + 1 else order[:most]) | asked
         rows = [self._row(number) for number in order if number in first]
         rest = [number for number in order if number not in first]
-        title = f"{len(order):,} sources, as if {self.effective:.1f} shared evenly (entropy {self.entropy:.2f} nats)"
+        count = f"{len(order):,} source{'s' * (len(order) > 1)}"
+        title = f"who gets its attention: {count}, as if {self.effective:.1f} shared it evenly (entropy {self.entropy:.2f} nats)"
         columns = ("source", "score#", "attention#", "log-odds against it#")
         return Table(title=title, columns=columns, rows=(*rows, *([self._together(rest)] if rest else [])))
 

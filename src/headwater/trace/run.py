@@ -1,25 +1,32 @@
 """``Run``: what a model did with a text, as a value that can be asked why."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from headwater.circuits.head import HeadName
 from headwater.errors import InputError, did_you_mean
 from headwater.model.record import Record
+from headwater.model.taps import Tap
 from headwater.shapes import floats, whole
 from headwater.show.html import fragment
 from headwater.show.values import Table
 from headwater.text.spoken import Spoken
 from headwater.text.tokenizer import Tokenizer
 from headwater.trace import kept
+from headwater.trace.attend import Attending, attend
+from headwater.trace.edits import Zero
+from headwater.trace.effects import Effect, effect
 from headwater.trace.experts import are_experts, experts
 from headwater.trace.frozen import Frozen
 from headwater.trace.nodes import StreamNode, token_facts
 from headwater.trace.parts import MOST, Split, take_apart
+from headwater.trace.places import Place, PlaceName, find_place
 from headwater.trace.question import about_logit, check_one_text, within
 from headwater.trace.totals import Totals, totals
+from headwater.trace.view.stream import StreamView, stream
 
 SHOWN = 12
 """Positions of a long text whose predictions are printed, from its end."""
@@ -80,6 +87,13 @@ class Run(Record):
         split = take_apart(label, value, node, None, most=MOST, ending="logit")
         return replace(split, remarks=self._remarks(position, chosen, other), facts=facts)
 
+    def attend(self, head: HeadName, dest: int = -1, source: int | None = None, against: int | None = None) -> Attending:
+        """Why a head at ``dest`` attends to ``source``: its score as a sum over what made the query and what made the key.
+
+        Without a source, the one that it looks at most is meant; ``against`` another, the difference of their scores is taken apart.
+        """
+        return attend(self.frozen, head, dest, source, against)
+
     def totals(self, position: int | None = -1, token: str | int | None = None, against: str | int | None = None) -> Totals:
         """What every token, head, layer and order comes to in a logit, by one sweep; ``position=None`` asks at all positions at once.
 
@@ -94,6 +108,26 @@ class Run(Record):
             likeliest = int(self.logits_at(at[-1]).argmax())
             ids = [*([] if position is not None else whole(self.tokens[0, 1:])), likeliest]
         return totals(self.frozen, at, ids, None if against is None else [self.find(against)] * len(at))
+
+    def stream(self, positions: Iterable[int] | None = None, token: str | int | None = None, *, top: int = 5) -> StreamView:
+        """The stream at every stage of every block: lengths, cosines, logit lens, shares, what norms changed.
+
+        ``token`` is the one whose probability and rank are told; without it, the one that the text goes on with.
+        """
+        chosen = None if token is None else self.find(token)
+        return stream(self, positions=positions, token=chosen, top=top, words=self.words)
+
+    def effect(
+        self, edit: Tap | str, position: int = -1, token: str | int | None = None, against: str | int | None = None
+    ) -> Effect:
+        """What an edit does to a token's logit: in the frozen model, and in the model as it is. A name such as ``"L1H4"`` means nothing there."""
+        tap = Zero(self.place(edit)) if isinstance(edit, str) else edit
+        chosen = self.top(position, 1)[0][0] if token is None else self.find(token)
+        return effect(self, tap, position, chosen, None if against is None else self.find(against))
+
+    def place(self, name: PlaceName) -> Place:
+        """Where an edit is made: ``L1H4``, ``L0.feed_forward``, ``L1N17``, ``L1H4.pattern``, ``embed@3`` or any other site."""
+        return find_place(name, self.config)
 
     def find(self, token: str | int) -> int:
         """The id of a token that is given by its text or by its id."""

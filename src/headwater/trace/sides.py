@@ -66,6 +66,12 @@ class Side:
     placed: Placed
     """What positions do in this run."""
 
+    @property
+    def label(self) -> str:
+        """What it is, and where."""
+        places = " above ".join(map(self.frozen.place, whole(self.at)))
+        return f"{self.name} of {self.head} at {places}"
+
     @torch.no_grad()
     def vector(self) -> Float[Tensor, " d_head"]:
         """The query or key itself, as the model had it."""

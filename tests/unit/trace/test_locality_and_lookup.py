@@ -8,8 +8,8 @@ import torch
 from headwater.errors import InputError
 from headwater.model.config import Attention, FeedForward, LearnedPositions, ModelConfig, PostNorm, PreNorm
 from headwater.model.record import record
-from headwater.trace.locality import alone, locality
-from headwater.trace.lookup import head_lookup, lookup
+from headwater.trace.view.locality import alone, locality
+from headwater.trace.view.lookup import head_lookup, lookup
 from strategies import random_tokens, random_weights
 
 SIZES = {"vocab": 11, "context": 8, "d_model": 6}

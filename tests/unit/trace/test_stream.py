@@ -9,8 +9,8 @@ import torch
 from headwater.errors import InputError
 from headwater.model.config import Attention, FeedForward, LearnedPositions, ModelConfig, NoNorm, PostNorm, PreNorm
 from headwater.model.record import record
-from headwater.trace.stages import stages
-from headwater.trace.stream import stream
+from headwater.trace.view.stages import stages
+from headwater.trace.view.stream import stream
 from strategies import random_weights
 
 CONFIG = ModelConfig(

@@ -24,9 +24,9 @@ from headwater.model.taps import NOBODY, Look
 from headwater.model.weights import Weights
 from headwater.shapes import Stream, Tokens, floats
 from headwater.show.html import fragment
+from headwater.show.text import written
 from headwater.show.values import Table
 from headwater.trace.question import within
-from headwater.trace.stream_shown import written
 
 Component: TypeAlias = Callable[[Stream], Tensor]
 
@@ -102,7 +102,7 @@ class Locality:
         return f"{which} information between positions: {', '.join(self.mixing)}; all others change exactly nothing elsewhere"
 
     def __str__(self) -> str:
-        return "\n".join([*map(written, self.tables()), self.remark()])
+        return f"{written(*self.tables())}\n{self.remark()}"
 
     def _repr_html_(self) -> str:
         return fragment(*self.tables(), remarks=(self.remark(),))

@@ -15,7 +15,7 @@ from headwater.model.forward import affine, last_norm
 from headwater.model.weights import Weights
 from headwater.shapes import floats, whole
 from headwater.show.values import Progress, silent
-from headwater.trace.stages import Seen, Stage
+from headwater.trace.view.stages import Seen, Stage
 
 ENTRIES = 2**22
 """Logits made at a time: 32 MB of them, whatever the vocabulary and the number of positions."""

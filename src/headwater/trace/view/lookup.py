@@ -22,10 +22,10 @@ from headwater.errors import InputError
 from headwater.model.record import Record
 from headwater.shapes import floats, whole
 from headwater.show.html import fragment
+from headwater.show.text import written
 from headwater.show.values import Line, Panel, Table
-from headwater.trace.normed import length, numbers
 from headwater.trace.question import check_one_text, within
-from headwater.trace.stream_shown import written
+from headwater.trace.view.normed import length, numbers
 
 BETAS = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0)
 COLUMNS = {"beta": "g", "best": ".4f", "distance": ".3g", "bound": ".3g"}
@@ -101,7 +101,7 @@ class Lookup:
         return (Panel(title=title, x="inverse temperature β", y="distance", lines=lines, x_scale="log", y_scale="log"),)
 
     def __str__(self) -> str:
-        return "\n".join(map(written, self.tables()))
+        return written(*self.tables())
 
     def _repr_html_(self) -> str:
         return fragment(*self.tables(), *self.curves())

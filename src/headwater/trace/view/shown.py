@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from headwater.show.values import Grid, Line, Panel, Table
-from headwater.trace.normed import Normed
+from headwater.trace.view.normed import Normed
 
 if TYPE_CHECKING:
-    from headwater.trace.stream import StreamView
+    from headwater.trace.view.stream import StreamView
 
 MOST_STAGES = 8
 """Stages that have room beside each other."""
@@ -165,24 +165,3 @@ def curves(view: "StreamView", column: int) -> tuple[Panel, ...]:
 
 def _number(value: Tensor) -> float:
     return 0.0 if math.isnan(float(value)) else float(value)
-
-
-def written(table: Table) -> str:
-    """A table as plain text, its numbers to the right.
-
-    >>> print(written(Table(title="sizes", columns=("what", "length#"), rows=(("a", "1.5"), ("b", "12.0")))))
-    sizes
-    what  length
-    a        1.5
-    b       12.0
-    """
-    heads = tuple(column.removesuffix("#").replace("\n", " ") for column in table.columns)
-    widths = [max(map(len, cells)) for cells in zip(heads, *table.rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if column.endswith("#") else cell.ljust(width)
-            for cell, width, column in zip(row, widths, table.columns, strict=True)
-        ).rstrip()
-        for row in (heads, *table.rows)
-    ]
-    return "\n".join([table.title.strip(), *lines])

@@ -12,14 +12,15 @@ from headwater.errors import InputError
 from headwater.model.record import Record
 from headwater.shapes import floats, whole
 from headwater.show.html import fragment
+from headwater.show.text import written
 from headwater.show.values import Grid, Panel, Progress, Table, silent
 from headwater.text.spoken import Spoken
-from headwater.trace import stream_shown
-from headwater.trace.lens import Lens, lenses
-from headwater.trace.normed import Normed, cosine, length, norms, numbers
 from headwater.trace.question import within
-from headwater.trace.shares import shares
-from headwater.trace.stages import Seen, Stage, see
+from headwater.trace.view import shown
+from headwater.trace.view.lens import Lens, lenses
+from headwater.trace.view.normed import Normed, cosine, length, norms, numbers
+from headwater.trace.view.shares import shares
+from headwater.trace.view.stages import Seen, Stage, see
 
 Measured = Float[Tensor, "stage pos"]
 
@@ -72,18 +73,18 @@ class StreamView:
 
     def tables(self, position: int = -1) -> tuple[Table, ...]:
         """For people: one position, stage by stage; who wrote what is there; what norms changed."""
-        return stream_shown.tables(self, self.column(position))
+        return shown.tables(self, self.column(position))
 
     def grids(self) -> tuple[Grid, ...]:
         """For a picture: all positions, stage by stage."""
-        return stream_shown.grids(self)
+        return shown.grids(self)
 
     def curves(self, position: int = -1) -> tuple[Panel, ...]:
         """For a plot: one position, along the stages of the stream."""
-        return stream_shown.curves(self, self.column(position))
+        return shown.curves(self, self.column(position))
 
     def __str__(self) -> str:
-        return "\n\n".join(stream_shown.written(table) for table in self.tables())
+        return written(*self.tables())
 
     def _repr_html_(self) -> str:
         return fragment(*self.tables(), *self.grids())

@@ -19,9 +19,9 @@ from torch import Tensor
 from headwater.model.config import NoNorm, PostNorm, PreNorm
 from headwater.model.taps import NOBODY
 from headwater.model.weights import NormWeights
-from headwater.trace.normed import length
 from headwater.trace.pull import through_norm
-from headwater.trace.stages import START, Seen
+from headwater.trace.view.normed import length
+from headwater.trace.view.stages import START, Seen
 
 AT_ONCE = 256
 """Positions looked at together: memory is this times stages × d_model."""

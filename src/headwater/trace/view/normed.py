@@ -15,7 +15,7 @@ from torch import Tensor
 from headwater.model.config import LayerNorm, NoNorm, PostNorm, RMSNorm
 from headwater.model.weights import NormWeights
 from headwater.shapes import floats
-from headwater.trace.stages import Seen
+from headwater.trace.view.stages import Seen
 
 Measured = Float[Tensor, " pos"]
 
