@@ -1,10 +1,12 @@
 """``headwater demo``: the main job on embedded defaults."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.cli.terminal import note, show_json, show_table, use_cores
+from headwater.cli.terminal import note, say, show_json, show_table, use_cores
+from headwater.cli.trees import show_tree
 
 if TYPE_CHECKING:
     from headwater.api import Model
@@ -13,7 +15,7 @@ NAME, TEXT, MOST = "one-layer", "for line in open(", 40
 
 
 def demo(*, json: bool = False) -> int:
-    """Take the one-layer model that comes with Headwater, let it speak, look inside and check what it says.
+    """Take the one-layer model that comes with Headwater, let it speak, say why, and check that the parts add up.
 
     Parameters
     ----------
@@ -26,22 +28,24 @@ def demo(*, json: bool = False) -> int:
 
     use_cores()
     model = load(NAME)
-    said = _continue(model)
+    said, why = _continue(model), model.record(TEXT).explain()
     checks = _checks(model)
     passed = all(difference <= bound for _, difference, bound in checks)
     if json:
         rows = [{"check": name, "difference": difference, "bound": bound} for name, difference, bound in checks]
-        show_json({"model": NAME, "text": said, "checks": rows, "ok": passed})
+        show_json({"model": NAME, "text": said, "explanation": why.plain(), "checks": rows, "ok": passed})
         return 0 if passed else 1
     show_table(["", ""], describe(look(NAME)))
     show_table(["", ""], [["it says", said]], title="\n")
+    say("")
+    show_tree(replace(why.split(most=4).tree(2, most=3), title="why that is the likeliest next token"))
     rows = [
         [name, f"{difference:.1e}", f"{bound:.0e}", "yes" if difference <= bound else "NO"]
         for name, difference, bound in checks
     ]
     show_table(["check", "difference#", "bound#", "holds"], rows, title="\nwhat the model says, said in other ways")
     note(
-        f'try: headwater heads {NAME} · headwater generate {NAME} "{TEXT}" · headwater eval {NAME} · headwater study induction two-layer · headwater train'
+        f'try: headwater explain {NAME} "{TEXT}" --by path · headwater attend two-layer "{TEXT}" --head L1H1 · headwater heads {NAME} · headwater train'
     )
     return 0 if passed else 1
 
@@ -58,15 +62,17 @@ def _checks(model: "Model") -> list[tuple[str, float, float]]:
     """Ways to say the same thing, and how far apart they are: name, largest difference, bound."""
     import torch
 
+    from headwater.api import Model
     from headwater.model import attention, fold
     from headwater.model.attention import Rule
     from headwater.model.forward import forward
     from headwater.model.taps import Recorder
+    from headwater.trace.check import check
 
     tokens = model.tokens(TEXT)
     double = model.weights.to(dtype=torch.float64)
     plain, recorded = forward(double, tokens), forward(double, tokens, watch := Recorder(["*"]))
-    stream = watch.kept["embed"] + watch.kept["L0.head_writes"].sum(dim=1)
+    found = check(Model(double).record(tokens))
     q, k, v = (watch.kept[f"L0.{site}"] for site in ("queries", "keys", "values"))
     rule = Rule("causal", double.config.d_head**-0.5)
     forms = [form(q, k, v, rule) for form in (attention.four_steps, attention.matrix, attention.blockwise, attention.fused)]
@@ -76,7 +82,9 @@ def _checks(model: "Model") -> list[tuple[str, float, float]]:
         return float((one - other).abs().max())
 
     return [
-        ("embedding and heads, added up, and the logits", apart(stream @ double.W_U, plain), 1e-12),
+        ("components, added up, and all logits", found.components, 1e-12),
+        ("paths of all orders, added up, and all logits", found.paths, 1e-12),
+        (f"{found.sampled} splits of logits, each and its parts", found.splits, 1e-12),
         ("recorded and unrecorded logits", apart(plain, recorded), 1e-12),
         ("attention in loops, matrices, blocks, fused", max(apart(forms[0], form) for form in forms[1:]), 1e-12),
         ("log-probabilities after centring W_U", apart(plain.log_softmax(-1), centred), 1e-12),

@@ -9,7 +9,7 @@ about its input that has the same answer but for constants, which are the parts 
     attention     <att(x), q> = Σ_source <x_source, Σ_heads W_V W_O Σ_dest A[dest, source] q_dest> + Σ A <b_V W_O, q> + <b_O, q>
     feed-forward  <ff(x), q>  = <x, W_in (g ∘ W_out q)> + <b_in, g ∘ W_out q> + <b_out, q>
 
-A gated layer's ``g`` is its whole gate branch. Several questions may be asked at once, along the axes before the last two.
+A gated layer's ``g`` is its whole gate branch. Constants go by the names of biases: ``H3.b_V``, ``b_O``, ``b_in``, ``bias`` of a norm. Several questions may be asked at once, along the axes before the last two.
 """
 
 from dataclasses import dataclass, replace

@@ -90,7 +90,7 @@ class _Sweep:
                 self.writes |= {f"L{layer}H{head}": heads[..., head, :] for head in range(heads.shape[-2])}
                 self._add(layer, f"L{layer}.attention", alone)
                 pattern = self.frozen.pattern(layer, self.at)
-                pulled = self._note(through_attention(self.frozen.block(layer).attention, pattern, q), f"L{layer}.")
+                pulled = self._note(through_attention(self.frozen.block(layer).attention, pattern, q), layer)
                 self._ask(step, torch.cat([torch.zeros_like(pulled[:1]), pulled[:-1]]) if self.orders else pulled)
             case FeedForwardStep(layer=layer):
                 self.writes[f"L{layer}.feed_forward"] = (self.frozen.rows(f"L{layer}.feed_forward", self.at) * q).sum(dim=-1)
@@ -98,7 +98,7 @@ class _Sweep:
                 weights = self.frozen.block(layer).feed_forward
                 assert weights is not None, "a step that the model has"
                 pulled = through_feed_forward(weights, self.frozen.gates(layer, self.at), q)
-                self._ask(step, self._note(pulled, f"L{layer}."))
+                self._ask(step, self._note(pulled, layer))
         return q, alone
 
     def _heads(self, layer: int, q: Covectors) -> Float[Tensor, "*many head row"]:
@@ -113,9 +113,11 @@ class _Sweep:
         pulled = self._note(self.frozen.through(step, self.at, q))
         self.pending[step.reads] = self.pending.get(step.reads, 0) + pulled
 
-    def _note(self, pulled: Pulled, place: str = "") -> Covectors:
-        """Write down what biases add, and go on with the question."""
-        self.constants |= {f"{place}{name}": value for name, value in pulled.constants.items()}
+    def _note(self, pulled: Pulled, layer: int | None = None) -> Covectors:
+        """Write down what biases add, by their names in the model, and go on with the question."""
+        for name, value in pulled.constants.items():
+            # A norm's are named in full already; a head's is L0H3.b_V, its layer's L0.b_O.
+            self.constants[name if layer is None else f"L{layer}{'' if name.startswith('H') else '.'}{name}"] = value
         return pulled.q
 
 
