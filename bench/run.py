@@ -8,13 +8,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 import composition
+import explain
 import forward
 import spectra
 import topk
 import training
 
 HERE = Path(__file__).parent
-TABLES = [forward, training, topk, spectra, composition]
+TABLES = [forward, training, topk, spectra, composition, explain]
 PEERS = ["torch", "transformers", "transformer-lens", "faiss-cpu", "numba", "numpy"]
 
 
