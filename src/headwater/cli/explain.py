@@ -100,7 +100,7 @@ def explain(  # noqa: PLR0913  (each is one choice a person makes on the command
         split = _opened(why, part or [], by, most=most, walk=(share, budget))
         tree = split.tree(depth, most=most)
     if json:
-        show_json(_document(split, depth, most))
+        show_json(document(split, depth, most))
     else:
         show_tree(tree)
         _hint(split, str(model), part or [])
@@ -133,7 +133,9 @@ def _way_to(split: "Split", name: str) -> "Way":
     return "neuron" if is_neuron and "neuron" in ways else ways[0]
 
 
-def _document(split: "Split", depth: int, most: int) -> dict[str, Any]:
+def document(split: "Split", depth: int, most: int) -> dict[str, Any]:
+    """A split for programs, and below each part its own parts, ``depth`` levels in all."""
+
     def told(part: "Part", left: int) -> dict[str, Any]:
         plain = part.plain()
         if left < 1 or not part.ways or part.kind in ("remainder", "path"):

@@ -21,6 +21,7 @@ from torch import Tensor
 from headwater.circuits.head import Head, HeadName, find_head
 from headwater.errors import InputError
 from headwater.model.attention import Rule, scores
+from headwater.model.config import NoNorm
 from headwater.model.positions import for_each_head, place
 from headwater.shapes import floats
 from headwater.show.html import fragment
@@ -29,7 +30,7 @@ from headwater.show.values import Grid, Section, Table, Tree
 from headwater.trace.competition import Competition
 from headwater.trace.frozen import Frozen
 from headwater.trace.nodes import token_facts
-from headwater.trace.parts import MOST, Group, Part, Split, take_apart
+from headwater.trace.parts import MOST, Group, Node, Part, Split, take_apart
 from headwater.trace.question import check_one_text, within
 from headwater.trace.sides import Side, SideName
 
@@ -74,17 +75,18 @@ class Attending:
     @cached_property
     def query(self) -> Split:
         """What made the query, each part by what the whole key makes of it; every part splits further."""
-        return take_apart(self.queries.label, self.value, self._node("query", self.keys.vector()), None, most=MOST)
+        return self._told("query", self.queries.label, self.queries.node(self.scale * self.keys.vector()))
 
     @cached_property
     def key(self) -> Split:
         """What made the key, each part by what the whole query makes of it; every part splits further."""
-        return take_apart(self.keys.label, self.value, self._node("key", self.queries.vector()), None, most=MOST)
+        return self._told("key", self.keys.label, self.keys.node(self.scale * self.queries.vector()))
 
     @cached_property
     def table(self) -> Float[Tensor, "query_part key_part"]:
         """``scale · <query_a, key_b>`` for all parts, none cut away: in the order of ``query_parts`` and ``key_parts``; in float64."""
-        return self.scale * self._vectors["query"] @ self._vectors["key"].T
+        queries, keys = self._vectors
+        return self.scale * queries @ keys.T
 
     @cached_property
     def query_parts(self) -> list[Part]:
@@ -104,22 +106,22 @@ class Attending:
     @cached_property
     def by_query(self) -> Split:
         """The parts of the query, each of which splits into what it met in the key."""
-        return self._crossed("query")
+        return self._crossed(self.query, self.query_parts, self._vectors[0], self.keys)
 
     @cached_property
     def by_key(self) -> Split:
         """The parts of the key, each of which splits into what it met in the query."""
-        return self._crossed("key")
+        return self._crossed(self.key, self.key_parts, self._vectors[1], self.queries)
 
     def given_query(self, part: str) -> Split:
         """What made the key, as one part of the query sees it: ``given_query("L0H2")``."""
         found = self.by_query[part]
-        return replace(found.split(), label=f"{found.label} in the query: what it met in the key")
+        return self._told("key", f"{found.label} in the query meets the key", found.node, found.value)
 
     def given_key(self, part: str) -> Split:
         """What made the query, as one part of the key sees it."""
         found = self.by_key[part]
-        return replace(found.split(), label=f"{found.label} in the key: what it met in the query")
+        return self._told("query", f"{found.label} in the key meets the query", found.node, found.value)
 
     def grid(self, most: int = MOST) -> Grid:
         """The table's largest rows and columns by the sum of their sizes, the others as one row and one column."""
@@ -136,7 +138,7 @@ class Attending:
             reach=float(values.abs().max()) or 1.0,
         )
 
-    def tree(self, depth: int = 2, *, most: int | None = SHOWN) -> Tree:
+    def tree(self, depth: int = 2, *, most: int = SHOWN) -> Tree:
         """Parts of the query, below each what it met in the key, below that where this came from."""
         return self.by_query.split(most=most).tree(depth, most=most)
 
@@ -173,15 +175,20 @@ class Attending:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is to be said below the numbers."""
-        seen = (
-            "softmax sees differences of scores only: what makes one source win is told against another"
-            if self.against is None
-            else "a difference of scores is the log of how many times more attention the one source gets"
-        )
+        config, below = self.frozen.record.config, self.head.layer > 0
+        measured = {
+            "the scales of norms": not isinstance(config.norm, NoNorm),
+            "where earlier heads look": below,
+            "the gates of earlier feed-forward layers": below and config.feed_forward is not None,
+        }
+        held = ", ".join(what for what, is_there in measured.items() if is_there)
         sides = f"{self.query.certificate:.1e} of the query's parts, {self.key.certificate:.1e} of the key's"
         return (
-            f"held fixed: the scales of norms and where earlier heads look; {seen}",
-            f"certificate {self.certificate:.1e} ({sides}): so far are sums from the model's own number, {self.value:+.6f}",
+            "softmax sees differences of scores only: what makes one source win is told against another"
+            if self.against is None
+            else "a difference of scores is the log of how many times more attention the one source gets than the other",
+            *([f"held as the run measured them: {held}"] if held else []),
+            f"certificate {self.certificate:.1e} ({sides}): so far are the sums from the model's own {self.value:+.6f}",
         )
 
     def plain(self, most: int = MOST) -> dict[str, Any]:
@@ -220,17 +227,17 @@ class Attending:
         return fragment(*self.sections(), remarks=(self.words, *self.remarks))
 
     @cached_property
-    def _vectors(self) -> dict[SideName, Float[Tensor, "part d_head"]]:
-        return {"query": self.queries.vectors().double(), "key": self.keys.vectors().double()}
+    def _vectors(self) -> tuple[Float[Tensor, "query_part d_head"], Float[Tensor, "key_part d_head"]]:
+        return self.queries.vectors().double(), self.keys.vectors().double()
 
-    def _node(self, name: SideName, other: Float[Tensor, " d_head"]) -> Any:
-        """One side, by what the other is."""
-        return (self.queries if name == "query" else self.keys).node(self.scale * other)
+    def _told(self, name: SideName, label: str, node: Node | None, value: float | None = None) -> Split:
+        ending = f"{name} of {self.head}"
+        return take_apart(label, self.value if value is None else value, node, None, most=MOST, ending=ending)
 
-    def _crossed(self, name: SideName) -> Split:
-        split, parts, other = (self.query, self.query_parts, "key") if name == "query" else (self.key, self.key_parts, "query")
-        held = self._vectors[name].to(self.queries.signs.dtype)
-        crossed = [replace(part, node=self._node(other, vector)) for part, vector in zip(parts, held, strict=True)]
+    def _crossed(self, split: Split, parts: list[Part], fixed: Float[Tensor, "part d_head"], other: Side) -> Split:
+        """One side, each of whose parts is taken apart by what made the other."""
+        held = self.scale * fixed.to(other.signs.dtype)
+        crossed = [replace(part, node=other.node(vector)) for part, vector in zip(parts, held, strict=True)]
         return take_apart(split.label, self.value, Group(lambda: crossed), None, most=None)
 
 

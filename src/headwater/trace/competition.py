@@ -70,7 +70,9 @@ class Competition:
         rows = [self._row(number) for number in order if number in first]
         rest = [number for number in order if number not in first]
         count = f"{len(order):,} source{'s' * (len(order) > 1)}"
-        title = f"who gets its attention: {count}, as if {self.effective:.1f} shared it evenly (entropy {self.entropy:.2f} nats)"
+        title = (
+            f"who gets its attention: {count}, as if {self.effective:.1f} shared it evenly (entropy {self.entropy:.2f} nats)"
+        )
         columns = ("source", "score#", "attention#", "log-odds against it#")
         return Table(title=title, columns=columns, rows=(*rows, *([self._together(rest)] if rest else [])))
 

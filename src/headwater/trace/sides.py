@@ -25,7 +25,6 @@ from headwater.trace.frozen import Frozen, Rows
 from headwater.trace.nodes import StreamNode
 from headwater.trace.parts import Part, Way, group
 from headwater.trace.question import Question
-from headwater.trace.walk import walk
 
 SideName: TypeAlias = Literal["query", "key"]
 
@@ -36,18 +35,11 @@ class SideNode(StreamNode):
 
     placed: tuple[Part, ...] = ()
     """What such positions come to: one part, or none."""
-    end: str = ""
-    """Where paths end: ``the key of L1H1``."""
 
     def parts(self, by: Way) -> list[Part]:
         """As the stream is taken apart, and the positions."""
-        match by:
-            case "path":
-                return list(walk(self, self.end).parts)
-            case "token" | "order":
-                return [*super().parts(by), *self.placed]
-            case _:
-                return super().parts(by)
+        # All other ways begin with the components.
+        return [*super().parts(by), *(self.placed if by in ("token", "order") else ())]
 
     def components(self) -> list[Part]:
         """One part for each component, and one for the positions."""
@@ -92,7 +84,7 @@ class Side:
         """``<vector, wanted>``, to be taken apart."""
         question, placed = self.ask(wanted)
         parts = () if placed is None else (self._positions(floats(placed)),)
-        return SideNode(self.frozen, question, placed=parts, end=f"{self.name} of {self.head}")
+        return SideNode(self.frozen, question, placed=parts)
 
     def ask(self, wanted: Float[Tensor, "*many d_head"]) -> tuple[Question, Float[Tensor, "*many row"] | None]:
         """``<vector, wanted>`` as a question about the stream that the head reads; and what positions that are not in the stream add."""
