@@ -19,7 +19,7 @@ from headwater.model.taps import NOBODY, Chain, Enough, Fetcher, Look, Recorder
 from headwater.model.weights import BlockWeights
 from headwater.text.spoken import Spoken
 from headwater.trace.course import AttentionStep, FeedForwardStep, NormStep
-from headwater.trace.pull import Covectors, Pulled, through_norm
+from headwater.trace.pull import Covectors, Pulled, through_norm, wanted_of_heads
 
 Rows = Int[Tensor, " row"]
 """The positions that a question is about."""
@@ -36,6 +36,11 @@ class Frozen:
         """A position with the token that stands there: ``‘one’@0``."""
         return f"{self.words(int(self.record.tokens[0, position]))}@{position}"
 
+    @property
+    def edited(self) -> bool:
+        """Whether something intervened in the run."""
+        return self.record.tap is not NOBODY
+
     def block(self, layer: int) -> BlockWeights:
         """A block's weights."""
         return self.record.weights.blocks[layer]
@@ -45,6 +50,12 @@ class Frozen:
         value = self.record[site]
         # Positions are the same for all texts.
         return (value if site == "positions" else value[0])[at]
+
+    def heads(self, layer: int, at: Rows, q: Covectors) -> Float[Tensor, "*many head row"]:
+        """What each head of a layer has in the answer to a question by what it wrote at each position."""
+        if self.record.tap.wants(f"L{layer}.head_writes"):
+            return (self.record[f"L{layer}.head_writes"][0][:, at] * q[..., None, :, :]).sum(dim=-1)
+        return (self.mixed(layer, at) * wanted_of_heads(self.block(layer).attention, q)).sum(dim=-1)
 
     def mixed(self, layer: int, at: Rows) -> Float[Tensor, "head row d_head"]:
         """What each head of a layer mixed."""
@@ -74,7 +85,7 @@ class Frozen:
     def _feed_forward(self, layer: int, what: str, at: Rows) -> Tensor:
         """A site of a feed-forward layer at some positions only; an intervention may look at all of them, so that it gets all."""
         record, site = self.record, f"L{layer}.{what}"
-        if site in record.kept or record.tap is not NOBODY:
+        if site in record.kept or self.edited:
             return self.rows(site, at)
         fetcher = Fetcher([site])
         look = Look(Chain(Recorder(["*.scale", "*.gates"]), fetcher), f"L{layer}.")

@@ -31,6 +31,11 @@ class StreamNode:
     """In a one-layer attention-only model, what its terms are about: ``‘two’ → ‘three’``."""
     ways: tuple[Way, ...] = STREAM
 
+    @property
+    def edited(self) -> bool:
+        """Whether something intervened in the run."""
+        return self.frozen.edited
+
     def parts(self, by: Way) -> list[Part]:
         """By who wrote it, or in one of the other ways."""
         # Those know what nodes there are.
@@ -95,6 +100,11 @@ class HeadNode:
     says: str = ""
     ways: tuple[Way, ...] = ("source", *(way for way in STREAM if way != "source"))
 
+    @property
+    def edited(self) -> bool:
+        """Whether something intervened in the run."""
+        return self.frozen.edited
+
     def parts(self, by: Way) -> list[Part]:
         """Its sources; or what it read, added up over all of them."""
         return self.sources() if by == "source" else self.read().parts(by)
@@ -149,6 +159,11 @@ class FeedForwardNode:
     beyond: int
     ways: tuple[Way, ...] = ("component", "neuron", *STREAM[1:])
 
+    @property
+    def edited(self) -> bool:
+        """Whether something intervened in the run."""
+        return self.frozen.edited
+
     def parts(self, by: Way) -> list[Part]:
         """Its neurons; or what its input was made of."""
         return self.neurons() if by == "neuron" else self.read().parts(by)
@@ -189,6 +204,11 @@ class NeuronNode:
     layer: FeedForwardNode
     neuron: int
     ways: tuple[Way, ...] = STREAM
+
+    @property
+    def edited(self) -> bool:
+        """Whether something intervened in the run."""
+        return self.layer.frozen.edited
 
     def parts(self, by: Way) -> list[Part]:
         """What opened it."""

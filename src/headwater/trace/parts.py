@@ -25,12 +25,15 @@ Kind: TypeAlias = Literal[
     "order",
     "path",
     "group",
+    "edit",
     "remainder",
 ]
 MOST = 20
 """Parts of a list; the others are one remainder."""
 SEEN = 0.02
 """Of the largest part: what is smaller has no bar to speak of."""
+ROUNDING = 1e-6
+"""Of all parts' sizes: in an edited run, what is missing beyond that was put there by an edit."""
 DEEP, FEW = 3, 6
 """Levels of a tree that can be opened in a notebook, and parts in each list below the first."""
 IN_ORDER: frozenset[Way] = frozenset({"layer", "order", "token", "source"})
@@ -44,6 +47,11 @@ class Node(Protocol):
     @property
     def ways(self) -> tuple[Way, ...]:
         """How it can be taken apart; the first is how it is unless told otherwise."""
+        ...
+
+    @property
+    def edited(self) -> bool:
+        """Whether it is of a run in which something intervened."""
         ...
 
     def parts(self, by: Way) -> "list[Part]":
@@ -137,6 +145,8 @@ class Split:
         branches = tuple(_branch(part, depth - 1, most, least) for part in self.parts)
         root = Branch(label=self.label, value=self.value, branches=branches)
         certificate = f"certificate {self.certificate:.1e}: so far is the sum of the parts from the number"
+        if any(part.kind == "edit" for part in self.parts):
+            certificate += ", edits being all that nobody else wrote"
         return Tree(title="", root=root, remarks=(*self.remarks, certificate))
 
     def plain(self) -> dict[str, Any]:
@@ -168,6 +178,7 @@ class Group:
 
     members: Callable[[], list[Part]]
     ways: tuple[Way, ...] = ("component",)
+    edited: bool = False
 
     def parts(self, by: Way) -> list[Part]:
         """The members."""
@@ -198,8 +209,16 @@ def take_apart(label: str, value: float, node: Node | None, by: Way | None, *, m
         from headwater.trace.walk import walk
 
         return walk(node, label, value, most=MOST if most is None else most, ending=ending)
-    parts = tuple(cut(node.parts(chosen), chosen, most))
+    parts = tuple(cut(with_edits(node.parts(chosen), value, node), chosen, most))
     return Split(label=label, value=value, by=chosen, parts=parts, node=node, ending=ending)
+
+
+def with_edits(parts: list[Part], value: float, node: Node) -> list[Part]:
+    """In a run that was edited, what an edit put there is a part like any other: all that nobody else wrote."""
+    rest = value - math.fsum(part.value for part in parts)
+    if not node.edited or abs(rest) <= ROUNDING * (abs(value) + math.fsum(abs(part.value) for part in parts)):
+        return parts
+    return [*parts, Part(label="edits", value=rest, kind="edit", facts={"name": "edits"})]
 
 
 def cut(parts: list[Part], by: Way, most: int | None) -> list[Part]:

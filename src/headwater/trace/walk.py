@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from headwater.errors import InputError
 from headwater.trace.frozen import Frozen
 from headwater.trace.nodes import FeedForwardNode, HeadNode, NeuronNode, StreamNode
-from headwater.trace.parts import MOST, Node, Part, Split, group
+from headwater.trace.parts import MOST, Node, Part, Split, group, with_edits
 
 SHARE, BUDGET = 0.9, 300
 
@@ -47,7 +47,7 @@ class _Walk:
         _, _, end = heapq.heappop(self.waiting)
         self.open -= abs(end.part.value)
         assert end.part.node is not None, "only what has something upstream waits"
-        self.meet(_along(end.part.node), (*self._named(end.part), *end.trail))
+        self.meet(with_edits(_along(end.part.node), end.part.value, end.part.node), (*self._named(end.part), *end.trail))
 
     def _named(self, part: Part) -> tuple[str, ...]:
         """What a path says of this part; a source is told by what it leads to."""
@@ -98,7 +98,7 @@ def walk(  # noqa: PLR0913  (how far to go, and how to say it)
         raise InputError(f"paths to {label}", "a number that the stream led to", "split it first, and walk to one of its parts")
     home = node.position if isinstance(node, StreamNode) else None
     found, expanded = _Walk(node.layer.frozen if isinstance(node, NeuronNode) else node.frozen, home), 1
-    found.meet(_along(node), (ending or label,))
+    found.meet(with_edits(_along(node), value, node), (ending or label,))
     while found.waiting and found.resolved < share and expanded < budget:
         found.follow()
         expanded += 1

@@ -154,3 +154,33 @@ def test_lists_are_cut_with_one_exact_remainder(run):
     assert why.plain()["parts"][-1]["count"] == 7
     # A remainder of one would be no shorter than the part itself.
     assert len(run.explain().split(most=8).parts) == 9
+
+
+@pytest.mark.parametrize("edit", ["head", "stream", "write", "embed", "pattern"])
+def test_what_an_edit_put_there_is_a_part_of_its_own(edit):
+    model = hw.load("two-layer")
+    direction = torch.ones(model.config.d_model)
+    taps = {
+        "head": hw.Scale(model.place("L1H3"), 0.5),
+        "stream": hw.Steer(model.place("L0.out"), direction),
+        "write": hw.Steer(model.place("L1.attention"), direction),
+        "embed": hw.Steer(model.place("embed"), direction),
+        "pattern": hw.Zero(model.place("L1H3.pattern")),
+    }
+    whole, edited = model.record(TEXT), model.record(TEXT, tap=taps[edit])
+    why = edited.explain(token="self")
+    assert why.value == pytest.approx(float(edited.logits[0, -1, edited.find("self")]), abs=1e-4)
+    assert why.value != pytest.approx(whole.explain(token="self").value)
+    assert why.certificate < 1e-5
+    # A head that was scaled, an embedding and a pattern are what they are now; only what no component wrote is an edit's.
+    assert any(part.kind == "edit" for part in why.parts) == (edit in ("stream", "write"))
+    assert why["L1H3"].split().certificate < 1e-5
+    assert why.walk().certificate < 1e-5
+    assert why.split("token").certificate < 1e-5
+    if edit == "head":
+        assert why["L1H3"].value == pytest.approx(whole.explain(token="self")["L1H3"].value / 2)
+        assert why["L1H3"].split()["edits"].value == pytest.approx(-why["L1H3"].value, rel=1e-4)
+    if edit == "stream":
+        said = (direction @ model.weights.W_U)[edited.find("self")]
+        assert why["edits"].value == pytest.approx(float(said), rel=1e-4)
+        assert "edits being all that nobody" in str(why)
