@@ -182,13 +182,13 @@ class Attending:
             "the gates of earlier feed-forward layers": below and config.feed_forward is not None,
         }
         held = ", ".join(what for what, is_there in measured.items() if is_there)
-        sides = f"{self.query.certificate:.1e} of the query's parts, {self.key.certificate:.1e} of the key's"
+        sides = f"query {self.query.certificate:.1e}, key {self.key.certificate:.1e}"
         return (
             "softmax sees differences of scores only: what makes one source win is told against another"
             if self.against is None
             else "a difference of scores is the log of how many times more attention the one source gets than the other",
             *([f"held as the run measured them: {held}"] if held else []),
-            f"certificate {self.certificate:.1e} ({sides}): so far are the sums from the model's own {self.value:+.6f}",
+            f"certificate {self.certificate:.1e}, {sides}: so far are the sums from the model's own {self.value:+.6f}",
         )
 
     def plain(self, most: int = MOST) -> dict[str, Any]:

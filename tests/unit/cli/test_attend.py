@@ -33,7 +33,7 @@ def test_the_induction_head_is_told_from_the_competition_to_the_tokens(headwater
     assert "position 20" in query.split("what made the query")[1]
     assert re.search(r"├─ L0H2.*\+6\.16\n│  ├─ ‘ree’@8.*\+6\.17  attention 1\.00", key)
     assert "certificate" in lines[-1]
-    assert max(map(len, lines)) <= 110
+    assert max(map(len, lines)) <= 100
 
 
 def test_json_adds_up_and_says_what_the_library_says(headwater):
