@@ -37,6 +37,7 @@ VERBS = {
     "study": ("headwater.cli.study:study", "Experiments on training."),
     "check": ("headwater.cli.check:check", "Check that the parts add up to what a model says."),
     "explain": ("headwater.cli.explain:explain", "Follow a logit upstream to the tokens it came from."),
+    "attend": ("headwater.cli.attend:attend", "Show why a head looks where it looks."),
     "stream": ("headwater.cli.stream:stream", "Show the stream at every stage of every block."),
     "ablate": ("headwater.cli.ablate:ablate", "Take parts away and see what becomes of a prediction."),
     "heads": ("headwater.cli.heads:heads", "Show what the weights say about each head."),
