@@ -7,6 +7,7 @@ gets is what the one before it leaves) are not written twice.
 import hashlib
 import json
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,11 +20,12 @@ from headwater.files.plain import parse_json
 from headwater.files.safetensors import read_header, read_tensors, write_tensors
 from headwater.model.config import ModelConfig
 from headwater.model.layout import check_names_and_shapes, tensor_shapes
-from headwater.model.record import Record, check_tokens
-from headwater.model.taps import NOBODY, canonical
+from headwater.model.record import KEPT, Record, check_tokens
+from headwater.model.taps import NOBODY, all_sites, canonical
 from headwater.model.weights import Weights, laid_out
 from headwater.settings import from_plain, to_plain
 from headwater.text.tokenizer import Tokenizer
+from headwater.trace.places import Place
 
 FORMAT = "headwater-run/1"
 
@@ -66,12 +68,33 @@ def _record(metadata: Mapping[str, str], tensors: dict[str, Tensor]) -> Record:
             "bits that have changed since it was saved", "the file as it was", "restore it, or record the run again"
         )
     config = from_plain(ModelConfig, plain.get("model"), "model")
-    weights = _named(tensors, "weight/")
-    check_names_and_shapes(tensor_shapes(config), {name: tuple(tensor.shape) for name, tensor in weights.items()})
-    tokens = tensors["tokens"]
+    named = _named(tensors, "weight/")
+    check_names_and_shapes(tensor_shapes(config), {name: tuple(tensor.shape) for name, tensor in named.items()})
+    weights, tokens = Weights.assemble(config, laid_out(named)), tensors.get("tokens", torch.empty(0))
     check_tokens(config, tokens)
     kept = {canonical(config, name): value for name, value in _named(tensors, "site/").items()}
-    return Record(Weights.assemble(config, laid_out(weights)), tokens, _streams(config, kept))
+    _check_sites(weights, tokens, kept)
+    return Record(weights, tokens, _streams(config, kept))
+
+
+def _check_sites(weights: Weights, tokens: Tensor, kept: Mapping[str, Tensor]) -> None:
+    """Refuse what no run of this model on these tokens can have kept: the hash says that bits are as they were, not that they fit."""
+    config, (texts, length) = weights.config, tokens.shape
+    if length > config.context:
+        raise ModelFileError(f"{length:,} tokens", f"at most {config.context:,}, the model's context", "record the run again")
+    needed = {site for site in all_sites(config) if any(fnmatchcase(site, pattern) for pattern in KEPT)}
+    missing = sorted(site for site in needed - set(kept) if not site.endswith(".in"))
+    if missing:
+        raise ModelFileError(f"no {missing[0]}", "every site that a run keeps", "record the run again")
+    attention = config.attention
+    sizes = {"batch": texts, "head": config.heads, "d_mlp": config.d_mlp, "d_model": config.d_model, "vocab": config.vocab}
+    sizes |= dict.fromkeys(("pos", "dest", "source"), length)
+    sizes |= {"key_head": attention.key_heads, "d_head": attention.d_head} if attention else {}
+    for site, value in kept.items():
+        shape = [sizes[axis] for axis in Place(site).axes]
+        if list(value.shape) != shape or value.dtype != weights.dtype:
+            given = f"{site} of shape {list(value.shape)} in {str(value.dtype)[6:]}"
+            raise ModelFileError(given, f"{shape} in {str(weights.dtype)[6:]}", "record the run again")
 
 
 def _streams(config: ModelConfig, kept: dict[str, Tensor]) -> dict[str, Tensor]:
