@@ -47,19 +47,28 @@ def through_norm(norm: LayerNorm | RMSNorm, weights: NormWeights, scale: Float[T
 
 def through_attention(weights: AttentionWeights, pattern: Float[Tensor, "head row source"], q: Covectors) -> Pulled:
     """Through the heads of a layer with their patterns held fixed, from destinations to all sources."""
+    pulled = through_heads(weights, pattern, wanted_of_heads(weights, q))
+    return Pulled(pulled.q, pulled.constants | of_output_bias(weights, q))
+
+
+def through_heads(
+    weights: AttentionWeights, pattern: Float[Tensor, "head row source"], wanted: Float[Tensor, "*many head row d_head"]
+) -> Pulled:
+    """From what each head mixed to what the layer read."""
     group = len(weights.W_O) // len(weights.W_V)
     W_V = repeat(weights.W_V, "key_head d_model d_head -> (key_head group) d_model d_head", group=group)
-    wanted = wanted_of_heads(weights, q)
     at_sources = einsum(pattern, wanted, "head row source, ... head row d_head -> ... head source d_head")
     asked = einsum(at_sources, W_V, "... head source d_head, head d_model d_head -> ... source d_model")
-    constants: Constants = {}
-    if weights.b_V is not None:
-        b_V = repeat(weights.b_V, "key_head d_head -> (key_head group) d_head", group=group)
-        each = einsum(wanted, b_V, pattern.sum(dim=-1), "... head row d_head, head d_head, head row -> ... head row")
-        constants |= {f"H{head}.b_V": each[..., head, :] for head in range(len(weights.W_O))}
-    if weights.b_O is not None:
-        constants["b_O"] = q @ weights.b_O
-    return Pulled(asked, constants)
+    if weights.b_V is None:
+        return Pulled(asked, {})
+    b_V = repeat(weights.b_V, "key_head d_head -> (key_head group) d_head", group=group)
+    each = einsum(wanted, b_V, pattern.sum(dim=-1), "... head row d_head, head d_head, head row -> ... head row")
+    return Pulled(asked, {f"H{head}.b_V": each[..., head, :] for head in range(len(weights.W_O))})
+
+
+def of_output_bias(weights: AttentionWeights, q: Covectors) -> Constants:
+    """What ``b_O`` adds, which no head wrote."""
+    return {} if weights.b_O is None else {"b_O": q @ weights.b_O}
 
 
 def wanted_of_heads(weights: AttentionWeights, q: Covectors) -> Float[Tensor, "*many head row d_head"]:
@@ -78,7 +87,8 @@ def one_head(weights: AttentionWeights, head: int) -> AttentionWeights:
 
 def through_feed_forward(weights: FeedForwardWeights, gates: Float[Tensor, "row d_mlp"], q: Covectors) -> Pulled:
     """Through ``(gates ∘ (x W_in + b_in)) W_out + b_out`` with the gates held fixed."""
-    opened = gates * (q @ weights.W_out.T)
+    # In place: over many positions this is the largest thing there is.
+    opened = (q @ weights.W_out.T).mul_(gates)
     biases = {"b_in": (weights.b_in, opened), "b_out": (weights.b_out, q)}
     constants = {name: asked @ bias for name, (bias, asked) in biases.items() if bias is not None}
     return Pulled(opened @ weights.W_in.T, constants)

@@ -14,18 +14,20 @@ from torch import Tensor
 from headwater.model.record import Record
 from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, Step, course, layer_of
 from headwater.trace.frozen import Frozen
-from headwater.trace.pull import Covectors, Pulled, through_attention, through_feed_forward, wanted_of_heads
+from headwater.trace.pull import Covectors, Pulled, of_output_bias, through_feed_forward, through_heads, wanted_of_heads
 from headwater.trace.question import Question
 
-ByPlace = Mapping[str, Float[Tensor, "order *many pos"]]
+ByPlace = Mapping[str, Float[Tensor, "_ *many pos"]]
+"""By order, as far as there are any; by question; by position."""
+ByOrder = Float[Tensor, "_ *many row d_model"]
 
 
 @dataclass(frozen=True, eq=False)
 class Swept:
     """A question pulled up to the embeddings: what each thing on the way comes to in its answer.
 
-    The first axis of everything is the order (heads between here and the question) where orders were asked for, else it has one entry; the
-    last is the position at which something was written.
+    The first axis of everything is the order (heads between here and the question) where orders were asked for, as far as there are any; else it
+    has one entry. The last is the position at which something was written.
     """
 
     q: Float[Tensor, "order *many pos d_model"]
@@ -86,12 +88,14 @@ class _Sweep:
             case NormStep():
                 return self._note(self.frozen.through(step, self.at, q)), self.frozen.through(step, self.at, alone).q
             case AttentionStep(layer=layer):
-                heads = self._heads(layer, q)
+                weights = self.frozen.block(layer).attention
+                wanted = wanted_of_heads(weights, q)
+                heads = (self.frozen.mixed(layer, self.at) * wanted).sum(dim=-1)
                 self.writes |= {f"L{layer}H{head}": heads[..., head, :] for head in range(heads.shape[-2])}
                 self._add(layer, f"L{layer}.attention", alone)
-                pattern = self.frozen.pattern(layer, self.at)
-                pulled = self._note(through_attention(self.frozen.block(layer).attention, pattern, q), layer)
-                self._ask(step, torch.cat([torch.zeros_like(pulled[:1]), pulled[:-1]]) if self.orders else pulled)
+                pulled = self._note(through_heads(weights, self.frozen.pattern(layer, self.at), wanted), layer)
+                self._note(Pulled(q, of_output_bias(weights, q)), layer)
+                self._ask(step, torch.cat([torch.zeros_like(pulled[:1]), pulled]) if self.orders else pulled)
             case FeedForwardStep(layer=layer):
                 self.writes[f"L{layer}.feed_forward"] = (self.frozen.rows(f"L{layer}.feed_forward", self.at) * q).sum(dim=-1)
                 self._add(layer, f"L{layer}.feed_forward", alone)
@@ -101,9 +105,6 @@ class _Sweep:
                 self._ask(step, self._note(pulled, layer))
         return q, alone
 
-    def _heads(self, layer: int, q: Covectors) -> Float[Tensor, "*many head row"]:
-        return (self.frozen.mixed(layer, self.at) * wanted_of_heads(self.frozen.block(layer).attention, q)).sum(dim=-1)
-
     def _add(self, layer: int, site: str, alone: Covectors) -> None:
         written = (self.frozen.rows(site, self.at) * alone).sum(dim=-1)
         self.layers[f"L{layer}"] = self.layers.get(f"L{layer}", 0) + written
@@ -111,7 +112,7 @@ class _Sweep:
     def _ask(self, step: AttentionStep | FeedForwardStep, q: Covectors) -> None:
         """Of the stage that a component reads, through its norm."""
         pulled = self._note(self.frozen.through(step, self.at, q))
-        self.pending[step.reads] = self.pending.get(step.reads, 0) + pulled
+        self.pending[step.reads] = _plus(pulled, self.pending.get(step.reads))
 
     def _note(self, pulled: Pulled, layer: int | None = None) -> Covectors:
         """Write down what biases add, by their names in the model, and go on with the question."""
@@ -136,13 +137,13 @@ def sweep(record: Record, question: Question, *, orders: bool = False) -> Swept:
     """
     steps, length = course(record.config), record.tokens.shape[1]
     *many, _, d_model = question.q.shape
-    q = question.q.new_zeros(1 + record.config.layers * orders, *many, length, d_model)
+    q = question.q.new_zeros(1, *many, length, d_model)
     q[0].index_add_(-2, question.at, question.q)
     on_its_way = _Sweep(Frozen(record), torch.arange(length, device=q.device), orders)
     alone, layer = q, None
     for stage in reversed(range(question.stage)):
         step = steps[stage]
-        q = q + on_its_way.pending.pop(stage + 1, 0)
+        q = _plus(q, on_its_way.pending.pop(stage + 1, None))
         if getattr(step, "layer", None) != layer:
             alone, layer = q, getattr(step, "layer", None)
         q, alone = on_its_way.take(step, q, alone)
@@ -153,3 +154,11 @@ def sweep(record: Record, question: Question, *, orders: bool = False) -> Swept:
 def _downstream(names: dict[str, Tensor]) -> dict[str, Tensor]:
     """Layers in the order of the model, which a sweep goes against; within a layer as they are."""
     return dict(sorted(names.items(), key=lambda item: layer_of(item[0]) or 0))
+
+
+def _plus(one: ByOrder, other: ByOrder | None) -> ByOrder:
+    """Questions by order, added up; one may go to higher orders than the other."""
+    if other is None or len(one) == len(other):
+        return one if other is None else one + other
+    short, long = sorted((one, other), key=len)
+    return torch.cat([short + long[: len(short)], long[len(short) :]])
