@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwater.circuits.head import Head, key_head
-from headwater.circuits.norms import Passage, Scales, Scaling, norm_at, norms_between, passage
+from headwater.circuits.norms import Passage, Scales, Scaling, norms_between, passage
 from headwater.errors import InputError, did_you_mean
 from headwater.model.components import norm_scale
 from headwater.model.config import PostNorm, PreNorm
@@ -167,7 +167,7 @@ def _biases(reader: Reader) -> Basis:
         lines.append((name, way.push(vector[None]), way.given))
     if isinstance(weights.config.norm, PreNorm):
         site = norms_between(weights.config, "embed", reader.place)[0]
-        own = norm_at(weights, site).bias
+        own = weights.norm(site.removesuffix(".scale")).bias
         lines += [] if own is None else [(site.replace("scale", "bias"), own[None], ())]
     vectors = torch.cat([weights.W_E[:0], *(line for _, line, _ in lines)])
     given = dict.fromkeys(label for _, _, labels in lines for label in labels)

@@ -23,7 +23,7 @@ from headwater.model.config import LayerNorm, ModelConfig, NoNorm, PostNorm, Pre
 from headwater.model.forward import forward
 from headwater.model.record import check_tokens
 from headwater.model.taps import Recorder
-from headwater.model.weights import NormWeights, Weights
+from headwater.model.weights import Weights
 from headwater.shapes import Tokens
 
 
@@ -99,12 +99,6 @@ def norms_between(config: ModelConfig, writer: str, reader: str) -> list[str]:
             return [f"{place}.scale" for place in passed if ".norm_" in place]
 
 
-def norm_at(weights: Weights, site: str) -> NormWeights:
-    """Gain and bias of the norm whose scale has this name."""
-    place, _, name = site.removesuffix(".scale").partition(".")
-    return getattr(weights.blocks[int(place[1:])], name) if name else weights.norm_final
-
-
 @dataclass(frozen=True, eq=False)
 class Passage:
     """Some norms, one after the other, without their biases and with their scales fixed: a linear map ``x → x M``."""
@@ -144,7 +138,7 @@ def passage(weights: Weights, writer: str, reader: str, scales: Scaling = "one")
     sites = norms_between(weights.config, writer, reader)
     found = [scale_at(site, scales) for site in sites]
     return Passage(
-        gains=tuple(norm_at(weights, site).gain for site in sites),
+        gains=tuple(weights.norm(site.removesuffix(".scale")).gain for site in sites),
         is_centred=isinstance(norm.norm, LayerNorm),
         scale=math.prod((number for number, _ in found), start=1.0),
         given=tuple(label for _, label in found),

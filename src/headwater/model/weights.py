@@ -109,6 +109,13 @@ class Weights:
         """Every tensor under its name in files; a tied unembedding is not listed twice."""
         return {name: _look_up(self, name) for name in tensor_shapes(self.config)}
 
+    def norm(self, name: str) -> NormWeights:
+        """The norm of a name: ``L0.norm_1``, ``L0.norm_2`` or ``final``."""
+        if name == "final":
+            return self.norm_final
+        layer, which = name.removeprefix("L").split(".")
+        return self.blocks[int(layer)].norm_1 if which == "norm_1" else self.blocks[int(layer)].norm_2
+
     def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> "Weights":
         """The same weights cast or moved."""
         moved = {name: tensor.to(device=device, dtype=dtype) for name, tensor in self.tensors().items()}

@@ -129,13 +129,10 @@ def _by_components(run: Run) -> tuple[Float[Tensor, "batch pos d_model"], Float[
 def _normed(run: Run, name: str, x: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
     norm = run.config.norm
     assert not isinstance(norm, NoNorm), "asked only where there are norms"
-    block, scale = run.weights.norm_final, run[f"{name}.scale"].double()
-    if name != "final":
-        layer, which = name.removeprefix("L").split(".")
-        block = getattr(run.weights.blocks[int(layer)], which)
-    gain = 1.0 if block.gain is None else float(block.gain.abs().max())
-    bias = 0.0 if block.bias is None else float(block.bias.double().square().sum().sqrt())
-    return push.through_norm(norm.norm, block, scale, x), size * scale * gain + bias
+    weights, scale = run.weights.norm(name), run[f"{name}.scale"].double()
+    gain = 1.0 if weights.gain is None else float(weights.gain.abs().max())
+    bias = 0.0 if weights.bias is None else float(weights.bias.double().square().sum().sqrt())
+    return push.through_norm(norm.norm, weights, scale, x), size * scale * gain + bias
 
 
 def _writes(run: Run, step: Given | AttentionStep | FeedForwardStep) -> Iterator[Tensor]:

@@ -102,7 +102,6 @@ class Frozen:
         norm = self.record.config.norm
         if step.norm is None or isinstance(norm, NoNorm):
             return Pulled(q, {})
-        weights = self.block(step.layer).norm_1 if step.norm == "norm_1" else self.block(step.layer).norm_2
         name = f"L{step.layer}.{step.norm}"
-        pulled = through_norm(norm.norm, weights, self.rows(f"{name}.scale", at), q)
+        pulled = through_norm(norm.norm, self.record.weights.norm(name), self.rows(f"{name}.scale", at), q)
         return Pulled(pulled.q, {f"{name}.{bias}": value for bias, value in pulled.constants.items()})

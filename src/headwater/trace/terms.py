@@ -79,11 +79,9 @@ def streams(run: Record) -> ByOrder:
 
 def _normed(run: Record, name: str, parts: ByOrder) -> ByOrder:
     """Through one of the run's norms."""
-    norm, place = run.config.norm, name.partition(".")[0]
+    norm = run.config.norm
     assert not isinstance(norm, NoNorm), "asked only where there are norms"
-    block = None if place == "final" else run.weights.blocks[int(place.removeprefix("L"))]
-    weights = run.weights.norm_final if block is None else block.norm_1 if name.endswith("norm_1") else block.norm_2
-    return push.through_norm(norm.norm, weights, run[f"{name}.scale"], parts)
+    return push.through_norm(norm.norm, run.weights.norm(name), run[f"{name}.scale"], parts)
 
 
 def _written(run: Record, step: AttentionStep | FeedForwardStep, read: ByOrder) -> ByOrder:
