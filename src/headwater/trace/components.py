@@ -8,7 +8,7 @@ from torch import Tensor
 
 from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, Step, course
 from headwater.trace.frozen import Frozen, Rows
-from headwater.trace.pull import Covectors
+from headwater.trace.pull import Covectors, wanted_of_heads
 from headwater.trace.question import Question
 
 
@@ -85,7 +85,7 @@ def _written(frozen: Frozen, step: Step, at: Rows, q: Covectors) -> list[Compone
             return [Beginning(site, rows.sum(dim=-1), rows)]
         case AttentionStep(layer=layer):
             weights = frozen.block(layer).attention
-            each = frozen.heads(layer, at, q).sum(dim=-1)
+            each = frozen.heads(layer, at, q, wanted_of_heads(weights, q)).sum(dim=-1)
             heads = [HeadWrite(f"L{layer}H{head}", each[..., head], step, head, q) for head in range(each.shape[-1])]
             return [*heads, *_bias(f"L{layer}.b_O", weights.b_O, q)]
         case FeedForwardStep(layer=layer):

@@ -19,7 +19,7 @@ from headwater.model.taps import NOBODY, Chain, Enough, Fetcher, Look, Recorder
 from headwater.model.weights import BlockWeights
 from headwater.text.spoken import Spoken
 from headwater.trace.course import AttentionStep, FeedForwardStep, NormStep
-from headwater.trace.pull import Covectors, Pulled, through_norm, wanted_of_heads
+from headwater.trace.pull import Covectors, Pulled, through_norm
 
 Rows = Int[Tensor, " row"]
 """The positions that a question is about."""
@@ -51,11 +51,13 @@ class Frozen:
         # Positions are the same for all texts.
         return (value if site == "positions" else value[0])[at]
 
-    def heads(self, layer: int, at: Rows, q: Covectors) -> Float[Tensor, "*many head row"]:
-        """What each head of a layer has in the answer to a question by what it wrote at each position."""
+    def heads(
+        self, layer: int, at: Rows, q: Covectors, wanted: Float[Tensor, "*many head row d_head"]
+    ) -> Float[Tensor, "*many head row"]:
+        """What each head of a layer has in the answer to a question by what it wrote at each position; ``wanted`` is ``W_O q``."""
         if self.record.tap.wants(f"L{layer}.head_writes"):
             return (self.record[f"L{layer}.head_writes"][0][:, at] * q[..., None, :, :]).sum(dim=-1)
-        return (self.mixed(layer, at) * wanted_of_heads(self.block(layer).attention, q)).sum(dim=-1)
+        return (self.mixed(layer, at) * wanted).sum(dim=-1)
 
     def mixed(self, layer: int, at: Rows) -> Float[Tensor, "head row d_head"]:
         """What each head of a layer mixed."""

@@ -90,7 +90,7 @@ class _Sweep:
             case AttentionStep(layer=layer):
                 weights = self.frozen.block(layer).attention
                 wanted = wanted_of_heads(weights, q)
-                heads = (self.frozen.mixed(layer, self.at) * wanted).sum(dim=-1)
+                heads = self.frozen.heads(layer, self.at, q, wanted)
                 self.writes |= {f"L{layer}H{head}": heads[..., head, :] for head in range(heads.shape[-2])}
                 self._add(layer, f"L{layer}.attention", alone)
                 pulled = self._note(through_heads(weights, self.frozen.pattern(layer, self.at), wanted), layer)
