@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import say, show_json, show_table, use_cores, watched
-from headwater.cli.texts import read_run
+from headwater.cli.terminal import WHOLE, say, show_json, show_table, use_cores, watched, working
+from headwater.cli.texts import check_finite, read_run
+from headwater.errors import InputError
 
 if TYPE_CHECKING:
     from headwater.trace.run import Run
@@ -21,8 +22,8 @@ def check(
     /,
     *,
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
-    samples: int = 8,
-    seed: int = 0,
+    samples: Annotated[int, WHOLE] = 8,
+    seed: Annotated[int, WHOLE] = 0,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Add all parts up and compare with the model's own logits, at every position and over the whole vocabulary.
@@ -45,8 +46,13 @@ def check(
     """
     from headwater.trace.check import check as add_up
 
+    if samples < 0:
+        raise InputError(f"--samples {samples}", "a number from 0 on", "ask for none or for some")
+    if not 0 <= seed < 2**63:
+        raise InputError(f"--seed {seed}", "a whole number from 0 to 2⁶³ − 1", "change it")
     use_cores()
     run = _random_run(model, seed) if text is None and ids is None else read_run(model, text, ids)
+    check_finite(run)
     with watched("adding up") as progress:
         found = add_up(run, samples=samples, seed=seed, progress=progress)
     if json:
@@ -54,7 +60,7 @@ def check(
     else:
         for table in found.tables():
             show_table(table.columns, table.rows, title=table.title)
-        say(f"\ncertificate {found.certificate:.1e}: " + ("the parts add up" if found.ok else "the parts do NOT add up"))
+        say(f"\n{found.remark()}")
     return 0 if found.ok else 1
 
 
@@ -63,6 +69,7 @@ def _random_run(model: Path, seed: int) -> "Run":
 
     from headwater.api import load
 
-    loaded = load(model)
+    with working(f"reading {model}"):
+        loaded = load(model)
     length = min(LENGTH, loaded.config.context)
     return loaded.record(torch.randint(loaded.config.vocab, (1, length), generator=torch.Generator().manual_seed(seed)))

@@ -165,5 +165,5 @@ def _tell_totals(run: "Run", why: "Split", *, json: bool, html: Path | None, svg
         say(f"{why.label}: {why.value:+.3f}")
         for table in found.tables():
             show_table(table.columns, table.rows, title=f"\n{table.title}")
-        say(f"\ncertificate {found.certificate:.1e}: so far are the sums of tokens and of orders from the number")
-    write_pictures([*found.tables(), found.grid()], why.label, html=html, svg=svg)
+        say(f"\n{found.remark()}")
+    write_pictures([*found.tables(), found.grid()], why.label, html=html, svg=svg, remarks=[found.remark()])

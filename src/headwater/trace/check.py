@@ -11,6 +11,8 @@ from torch import Tensor
 
 from headwater.model.config import NoNorm, PreNorm
 from headwater.model.forward import affine
+from headwater.show.html import fragment
+from headwater.show.text import written
 from headwater.show.values import Progress, Table, silent
 from headwater.trace import push
 from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, course
@@ -67,20 +69,29 @@ class Check:
             ),
         )
 
+    def __str__(self) -> str:
+        return f"{written(*self.tables())}\n\n{self.remark()}"
+
+    def _repr_html_(self) -> str:
+        return fragment(*self.tables(), remarks=(self.remark(),))
+
+    def remark(self) -> str:
+        """The answer, in words."""
+        return f"certificate {self.certificate:.1e}: " + ("the parts add up" if self.ok else "the parts do NOT add up")
+
     def plain(self) -> dict[str, Any]:
         """For programs."""
-        return {
+        measured = {
             "certificate": self.certificate,
             "bound": self.bound,
-            "ok": self.ok,
             "components": self.components,
             "paths": self.paths,
             "splits": self.splits,
-            "sampled": self.sampled,
-            "positions": self.positions,
-            "vocab": self.vocab,
             "largest_logit": self.largest,
         }
+        counts = {"sampled": self.sampled, "positions": self.positions, "vocab": self.vocab}
+        # Where logits overflowed there is no number to tell.
+        return {"ok": self.ok, **{name: each if math.isfinite(each) else None for name, each in measured.items()}, **counts}
 
 
 @torch.no_grad()
@@ -88,14 +99,16 @@ def check(run: Run, *, samples: int = 8, seed: int = 0, progress: Progress = sil
     """Add everything up, in every way, and compare."""
     read, size = _by_components(run)
     progress("components", 0.2)
-    by_order = streams(run).double().sum(dim=0)
+    by_order = streams(run).double()
+    size = size + _length(by_order).sum(dim=0)
     progress("paths", 0.4)
+    W_U, b_U = run.weights.W_U.double(), None if run.weights.b_U is None else run.weights.b_U.double()
     # The model's own numbers, as it makes them: row by row they would be rounded in another way.
     apart = [0.0, 0.0]
     for rows, own in _logits(run, lambda share: progress("vocabulary", 0.4 + 0.4 * share)):
-        for number, parts in enumerate((read, by_order)):
-            W_U, b_U = run.weights.W_U.double(), None if run.weights.b_U is None else run.weights.b_U.double()
-            apart[number] = max(apart[number], float((affine(parts[0, rows], W_U, b_U) - own).abs().max()))
+        for number, parts in enumerate((read, by_order.sum(dim=0))):
+            off = (affine(parts[0, rows], W_U, b_U) - own).abs().max()
+            apart[number] = max(apart[number], _counted(float(off)))
     splits, sampled = _sampled(run, samples, seed)
     progress("splits", 1.0)
     return Check(
@@ -120,7 +133,7 @@ def _by_components(run: Run) -> tuple[Float[Tensor, "batch pos d_model"], Float[
             continue
         for write in _writes(run, step):
             x = x + write.double()
-            size = size + write.double().square().sum(dim=-1).sqrt()
+            size = size + _length(write.double())
     if isinstance(run.config.norm, PreNorm):
         x, size = _normed(run, "final", x, size)
     return x[0], size
@@ -168,22 +181,32 @@ def _sampled(run: Run, samples: int, seed: int) -> tuple[float, int]:
     found: list[float] = []
     for _ in range(samples):
         split: Split = run.explain(draw(run.tokens.shape[1]), draw(run.config.vocab)).split(most=None)
-        found.append(split.certificate)
+        found.append(_counted(split.certificate))
         for _ in range(DEEP):
             deeper: list[Part] = [part for part in split.parts if part.ways]
             if not deeper:
                 break
             part = deeper[draw(len(deeper))]
             split = part.split(part.ways[draw(len(part.ways))], most=None)
-            found.append(split.certificate)
+            found.append(_counted(split.certificate))
     return max(found, default=0.0), len(found)
+
+
+def _length(x: Float[Tensor, "*place d_model"]) -> Float[Tensor, "*place"]:
+    return x.square().sum(dim=-1).sqrt()
+
+
+def _counted(difference: float) -> float:
+    """What is no number is as far away as can be: ``max`` would pass it over."""
+    return math.inf if math.isnan(difference) else difference
 
 
 def _bound(run: Run, size: Float[Tensor, "batch pos"]) -> float:
     """Rounding of ``n`` products, added up: about ``√n`` units in the last place of the sum of their sizes.
 
-    ``size`` is the lengths of all writes, added up at each position; times the longest column of the unembedding no logit's parts can be larger.
-    What is measured stays far below; what is no rounding does not.
+    ``size`` is the lengths of all writes and of all orders, added up at each position; times the longest column of the unembedding no logit's parts can be
+    larger. Orders count by themselves because they may be large where what was written is not: they cancel. What is measured stays far below;
+    what is no rounding does not.
     """
     longest = float(run.weights.W_U.double().square().sum(dim=0).sqrt().max())
     bias = 0.0 if run.weights.b_U is None else float(run.weights.b_U.abs().max())

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from headwater.errors import InputError
 from headwater.shapes import floats
+from headwater.show.html import fragment
+from headwater.show.text import written
 from headwater.show.values import Grid, Table
 from headwater.trace.frozen import Frozen
 from headwater.trace.question import Question, about_final, check_one_text, within
@@ -69,6 +71,16 @@ class Totals:
                 rows=tuple(writes),
             ),
         )
+
+    def __str__(self) -> str:
+        return f"{written(*self.tables())}\n\n{self.remark()}"
+
+    def _repr_html_(self) -> str:
+        return fragment(*self.tables(), *([self.grid()] if len(self.at) > 1 else []), remarks=(self.remark(),))
+
+    def remark(self) -> str:
+        """The certificate, in words."""
+        return f"certificate {self.certificate:.1e}: so far are the sums of tokens and of orders from the number"
 
     def grid(self) -> Grid:
         """What each token (columns) comes to in the answer at each position (rows)."""

@@ -184,3 +184,25 @@ def test_what_an_edit_put_there_is_a_part_of_its_own(edit):
         said = (direction @ model.weights.W_U)[edited.find("self")]
         assert why["edits"].value == pytest.approx(float(said), rel=1e-4)
         assert "edits being all that nobody" in str(why)
+
+
+def test_totals_and_checks_print_and_draw_themselves(run):
+    totals, checked = run.totals(None), hw.check(run)
+    assert "‘ line’@1" in str(totals)
+    assert totals.remark() in totals._repr_html_()
+    assert str(checked).endswith("the parts add up")
+    assert "5 positions" in checked._repr_html_()
+    assert "L0H5" in run.explain()._repr_html_()
+
+
+def test_totals_taken_in_pieces_are_those_taken_together(run, monkeypatch):
+    together = run.totals(None, token="self")
+    monkeypatch.setattr("headwater.trace.totals.AT_ONCE", 1)
+    pieces = run.totals(None, token="self")
+    assert torch.allclose(together.tokens, pieces.tokens, atol=1e-5)
+    assert torch.allclose(together.orders, pieces.orders, atol=1e-5)
+    assert pieces.values.tolist() == together.values.tolist()
+    against = run.totals(-1, "self", "line")
+    assert float(against.tokens.sum()) == pytest.approx(
+        float(together.tokens[-1].sum() - run.totals(-1, "line").tokens.sum()), abs=1e-4
+    )
