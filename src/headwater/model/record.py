@@ -67,6 +67,7 @@ class Record(Mapping[str, Tensor]):
         with torch.no_grad():
             return show(self.tap, "logits", affine(self.kept["final"], self.weights.W_U, self.weights.b_U))
 
+    @torch.no_grad()
     def logits_at(self, position: int) -> Float[Tensor, "batch vocab"]:
         """What the model says after one position; the others' logits are not made for it."""
         if "logits" in self.__dict__ or self.tap.wants("logits"):

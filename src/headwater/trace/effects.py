@@ -232,4 +232,5 @@ def _part(swept: Swept, edit: Tap) -> float | None:
     site, name = edit.place.site, str(edit.place.at(None))
     given: dict[str, Callable[[], Tensor | None]] = {"embed": swept.tokens, "positions": swept.positions}
     parts = given[site]() if site in given else swept.writes.get(name)
-    return None if parts is None else float(parts[..., edit.place.numbers(parts.shape[-1])].sum())
+    # A position that is named twice is still zeroed once.
+    return None if parts is None else float(parts[..., sorted(set(edit.place.numbers(parts.shape[-1])))].sum())

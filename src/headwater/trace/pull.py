@@ -42,7 +42,7 @@ def through_norm(norm: LayerNorm | RMSNorm, weights: NormWeights, scale: Float[T
     if isinstance(norm, LayerNorm):
         gained = gained - gained.mean(dim=-1, keepdim=True)
     constants = {} if weights.bias is None else {"bias": q @ weights.bias}
-    return Pulled(scale[:, None] * gained, constants)
+    return Pulled(scale.to(gained)[:, None] * gained, constants)
 
 
 def through_attention(weights: AttentionWeights, pattern: Float[Tensor, "head row source"], q: Covectors) -> Pulled:

@@ -24,7 +24,7 @@ def through_norm(
 ) -> Float[Tensor, "part *place d_model"]:
     """Through ``(x − mean) · scale ∘ gain + bias`` with the scale held fixed."""
     centred = parts - parts.mean(dim=-1, keepdim=True) if isinstance(norm, LayerNorm) else parts
-    scaled = centred * scale[..., None]
+    scaled = centred * scale.to(centred)[..., None]
     return joined(scaled if weights.gain is None else scaled * weights.gain, weights.bias)
 
 

@@ -29,6 +29,7 @@ class Question:
     """What biases have added since, by their names."""
 
 
+@torch.no_grad()
 def about_logit(record: Record, position: int, token: int, against: int | None = None, *, centred: bool = False) -> Question:
     """The logit of a token after a position; how far it is above another's; or above the mean of all (``centred``).
 
@@ -44,6 +45,7 @@ def about_logit(record: Record, position: int, token: int, against: int | None =
     return about_final(record, at, direction[None], {} if bias is None else {"b_U": bias[0]})
 
 
+@torch.no_grad()
 def about_final(
     record: Record, at: Int[Tensor, " row"], q: Covectors, constants: Mapping[str, Float[Tensor, "*many"]]
 ) -> Question:

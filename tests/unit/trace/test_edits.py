@@ -273,3 +273,10 @@ def test_what_the_induction_head_looks_for_shows_only_where_patterns_are_not_fro
 def test_the_loss_on_repeated_tokens_rises_most_without_the_head_before_the_induction_head(repeated):
     found = loss_effects(repeated)
     assert max(found, key=lambda one: one.change).name == "L0H2"
+
+
+def test_a_position_that_is_named_twice_is_zeroed_once():
+    for name in ("embed@4,-1", "L0H1@2,2"):
+        found = effect(RUN, Zero(place(name)), -1, 3)
+        assert found.certificate < 1e-12
+        assert abs(found.part) > 1e-3

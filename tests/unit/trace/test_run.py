@@ -206,3 +206,29 @@ def test_totals_taken_in_pieces_are_those_taken_together(run, monkeypatch):
     assert float(against.tokens.sum()) == pytest.approx(
         float(together.tokens[-1].sum() - run.totals(-1, "line").tokens.sum()), abs=1e-4
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("norm", [PreNorm(), PostNorm()])
+def test_models_in_half_precision_are_explained_as_well_as_they_calculate(norm, dtype):
+    attention, feeding = Attention(heads=2, d_head=2, input_bias=True), FeedForward(d_mlp=3)
+    config = ModelConfig(vocab=9, context=6, d_model=4, layers=2, attention=attention, feed_forward=feeding, norm=norm)
+    run = Run.of(record(random_weights(config, 0, dtype), torch.tensor([[1, 2, 3]])))
+    near = 16 * torch.finfo(dtype).eps * (1 + float(run.logits.abs().max()))
+    assert run.explain(token=2).certificate < near
+    assert run.explain(token=2).split("token").certificate < near
+    assert run.totals(None).certificate < near
+    assert run.attend("L1H0").certificate < near
+
+
+def test_weights_that_are_being_trained_leave_no_gradients_behind():
+    config = ModelConfig(vocab=9, context=6, d_model=4, layers=1, attention=Attention(heads=2, d_head=2), norm=PreNorm())
+    weights = random_weights(config, 0)
+    learning = weights.changed({name: tensor.clone().requires_grad_() for name, tensor in weights.tensors().items()})
+    run = Run.of(record(learning, torch.tensor([[1, 2, 3]])))
+    assert not run.logits_at(1).requires_grad
+    why = run.explain(token=2)
+    assert not why.node.question.q.requires_grad
+    assert why.walk().certificate < 1e-12
+    assert run.totals(None).certificate < 1e-12
+    assert run.attend("L0H1").certificate < 1e-12

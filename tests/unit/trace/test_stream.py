@@ -156,3 +156,13 @@ def test_several_texts_are_refused_and_so_are_stages_that_are_not_there():
         told.index("L9.t0")
     with pytest.raises(InputError, match="position 3"):
         told.tables(3)
+
+
+def test_a_stream_of_zeros_has_no_shares_and_is_shown():
+    config = ModelConfig(vocab=3, context=4, d_model=2, layers=1, attention=Attention(heads=1, d_head=2))
+    weights = random_weights(config, 0)
+    found = stream(record(weights.changed({"embed.W_E": torch.zeros_like(weights.W_E)}), TOKENS[:, :3] % 3))
+    assert found.certificate == 0.0
+    assert all(bool(share.isnan().all()) for share in found.shares.values())
+    assert "nan" not in str(found)
+    json.dumps(found.plain(), allow_nan=False)
