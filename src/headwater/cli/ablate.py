@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import note, say, show_json, show_table, use_cores, watched, working
-from headwater.cli.texts import find_token, read_prompt
+from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, use_cores, watched, working
+from headwater.cli.texts import check_finite, find_token, read_prompt
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ def ablate(  # noqa: PLR0913  (each is one choice a person makes on the command 
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
     how: Literal["zero", "mean", "resample"] = "zero",
     reference: str | None = None,
-    seed: int = 0,
+    seed: Annotated[int, WHOLE] = 0,
     at: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    position: int = -1,
+    position: Annotated[int, WHOLE] = -1,
     token: str | None = None,
     against: str | None = None,
     loss: Annotated[bool, Parameter(negative="")] = False,
-    top: int = 5,
+    top: Annotated[int, WHOLE] = 5,
     json: Annotated[bool, Parameter(negative="")] = False,
     html: Path | None = None,
     svg: Path | None = None,
@@ -95,7 +95,9 @@ def ablate(  # noqa: PLR0913  (each is one choice a person makes on the command 
     use_cores()
     with working(f"reading {model}"):
         loaded = load(model)
-    asked = Asked.of(str(model), loaded.record(read_prompt(loaded, text, ids)), position, token, against)
+    run = loaded.record(read_prompt(loaded, text, ids))
+    check_finite(run)
+    asked = Asked.of(str(model), run, position, token, against)
     how_ = How(how, None if reference is None else loaded.record(reference), seed, at)
     told = _told(asked, how_, places, loss=loss, top=top)
     if json:
@@ -124,7 +126,8 @@ class Asked:
 
         position = within(position, run.tokens.shape[1], "position")
         chosen = find_token(run, token)
-        return Asked(name, run, position, run.top(position, 1)[0][0] if chosen is None else chosen, find_token(run, against))
+        likeliest = int(run.logits_at(position)[0].argmax())
+        return Asked(name, run, position, likeliest if chosen is None else chosen, find_token(run, against))
 
     def __str__(self) -> str:
         words = self.run.words
@@ -236,7 +239,7 @@ class Told:
         if self.losses:
             title = f"mean loss over the text: {self.losses[0].before:.4f} nats a token"
             worst = sorted(self.losses, key=lambda one: -one.change)
-            rows = tuple((self.places or one.name, f"{one.after:.4f}", f"{one.change:+.4f}") for one in worst)
+            rows = tuple((self.places or one.name, f"{one.after:.4f}", f"{one.change:+z.4f}") for one in worst)
             found.append(Table(title=title, columns=("place", "loss#", "change#"), rows=rows))
         if any(self.predictions.values()):
             words = self.asked.run.words
@@ -247,11 +250,11 @@ class Told:
 
     def _row(self, one: "Effect") -> tuple[str, ...]:
         after = one.unfrozen
-        part = "" if one.part is None else f"{one.part:+.4f}"
+        part = "" if one.part is None else f"{one.part:+z.4f}"
         return (
-            *(self.places or one.name, part, f"{one.frozen_change:+.4f}", f"{one.change:+.4f}"),
-            f"{after.probability - one.before.probability:+.4f}",
-            f"{after.log_probability - one.before.log_probability:+.4f}",
+            *(self.places or one.name, part, f"{one.frozen_change:+z.4f}", f"{one.change:+z.4f}"),
+            f"{after.probability - one.before.probability:+z.4f}",
+            f"{after.log_probability - one.before.log_probability:+z.4f}",
             *(f"{one.frozen.divergence:.4f}", f"{after.divergence:.4f}"),
         )
 

@@ -1,5 +1,6 @@
 """``headwater explain``: a logit followed upstream to the tokens that it came from, as a sum."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 from cyclopts import Parameter
 
 from headwater.cli.pictures import check_pictures, write_pictures
-from headwater.cli.terminal import note, say, show_json, show_table, use_cores, working
+from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, use_cores, working
 from headwater.cli.texts import find_token, read_run
 from headwater.cli.trees import show_tree
 from headwater.errors import InputError, did_you_mean
@@ -23,16 +24,16 @@ def explain(  # noqa: PLR0913  (each is one choice a person makes on the command
     /,
     *,
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
-    position: int = -1,
+    position: Annotated[int, WHOLE] = -1,
     token: str | None = None,
     against: str | None = None,
     centred: Annotated[bool, Parameter(negative="")] = False,
     part: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
     by: str | None = None,
-    depth: int = 2,
-    most: int = 8,
+    depth: Annotated[int, WHOLE] = 2,
+    most: Annotated[int, WHOLE] = 8,
     share: float | None = None,
-    budget: int | None = None,
+    budget: Annotated[int | None, WHOLE] = None,
     totals: Annotated[bool, Parameter(negative="")] = False,
     save: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -62,13 +63,14 @@ def explain(  # noqa: PLR0913  (each is one choice a person makes on the command
     centred
         How far the logit is above the mean of all, which is what a softmax can see.
     part
-        Open this part instead, by its label: L1H4, embed, @3 (a position), L0N17; several lead down one after the other.
+        Open this part instead, by its name: L1H4, L0.feed_forward; several lead down one after the other: L1H4 @3 (the source at position 3),
+        L0.feed_forward L0N17 (a neuron).
     by
         How to take it apart: component, head, layer, source, token, order, path; a feed-forward layer also by neuron.
     depth
         Levels of the tree.
     most
-        Parts in each list.
+        Parts in each list; below the first level, parts too small for a bar are left to the remainder too.
     share
         With --by path: follow parts until this share of the absolute effect is resolved (0.9).
     budget
@@ -87,6 +89,10 @@ def explain(  # noqa: PLR0913  (each is one choice a person makes on the command
     check_pictures(html, svg)
     if depth < 1 or most < 1:
         raise InputError(f"--depth {depth} --most {most}", "numbers from 1 on", "ask for at least one")
+    if totals:
+        _check_alone({"--centred": centred, "--part": part, "--by": by, "--share": share, "--budget": budget})
+    if by not in (None, "path") and (share, budget) != (None, None):
+        raise InputError(f"--share or --budget with --by {by}", "paths to follow", "write --by path, or leave them out")
     use_cores()
     run = read_run(model, text, ids)
     if save is not None:
@@ -94,17 +100,24 @@ def explain(  # noqa: PLR0913  (each is one choice a person makes on the command
         note(f"written to {save}")
     why = run.explain(position, find_token(run, token), find_token(run, against), centred=centred)
     if totals:
-        _tell_totals(run, why, json=json, html=html, svg=svg)
+        _tell_totals(run, why, str(model), json=json, html=html, svg=svg)
         return
     with working("following the parts upstream"):
         split = _opened(why, part or [], by, most=most, walk=(share, budget))
         tree = split.tree(depth, most=most)
     if json:
-        show_json(document(split, depth, most))
+        show_json({"model": str(model), **document(split, depth, most)})
     else:
         show_tree(tree)
-        _hint(split, str(model), part or [])
+        _hint(split, str(model) if text is None and ids is None else f"{model} …", part or [])
     write_pictures([replace(tree, title=split.label)], split.label, html=html, svg=svg)
+
+
+def _check_alone(others: dict[str, Any]) -> None:
+    """Totals are of the logit or the difference itself, and of all of it."""
+    given = [name for name, value in others.items() if value]
+    if given:
+        raise InputError(f"--totals with {', '.join(given)}", "one of them", "leave out the one or the other")
 
 
 def _opened(why: "Split", parts: list[str], by: str | None, *, most: int, walk: "tuple[float | None, int | None]") -> "Split":
@@ -115,7 +128,7 @@ def _opened(why: "Split", parts: list[str], by: str | None, *, most: int, walk: 
         raise InputError(f"--by {by}", f"one of {', '.join(get_args(Way))}", did_you_mean(by, get_args(Way)))
     way: Any = by
     split = why
-    for number, name in enumerate(parts):
+    for number, name in enumerate(map(_named, parts)):
         found = split.split(_way_to(split, name), most=None)[name]
         last = number == len(parts) - 1
         opened = found.split(way if last else None, most=most if last else None)
@@ -128,9 +141,17 @@ def _opened(why: "Split", parts: list[str], by: str | None, *, most: int, walk: 
 def _way_to(split: "Split", name: str) -> "Way":
     """A neuron is a part of its layer only when that is taken apart by neurons, a token of anything only by tokens."""
     ways = split.node.ways
-    head, _, rest = name.partition("N")
-    is_neuron = head.startswith("L") and rest.isdigit()
-    return "neuron" if is_neuron and "neuron" in ways else ways[0]
+    neuron = re.fullmatch(r"(L\d+)N\d+", name, re.ASCII)
+    if neuron is None:
+        return ways[0]
+    if "neuron" not in ways:
+        raise InputError(f"--part {name}", "its layer before it", f"write --part {neuron[1]}.feed_forward {name}")
+    return "neuron"
+
+
+def _named(part: str) -> str:
+    """A part's name as it is listed: l0h5 is L0H5, as for other verbs."""
+    return part.upper() if re.fullmatch(r"[Ll]\d+[HhNn]\d+", part, re.ASCII) else re.sub(r"^l(?=\d+\.)", "L", part)
 
 
 def document(split: "Split", depth: int, most: int) -> dict[str, Any]:
@@ -154,13 +175,14 @@ def _hint(split: "Split", model: str, opened: list[str]) -> None:
     deeper = next((part for part in split.parts if part.ways and part.kind in ("head", "feed-forward")), None)
     if deeper is not None:
         way = " ".join([*opened, deeper.facts["name"]])
-        note(f"further: headwater explain {model} … --part {way} --by {deeper.ways[1]}; other ways: {', '.join(deeper.ways)}")
+        others = ", ".join(each for each in deeper.ways if each != deeper.ways[1])
+        note(f"further: headwater explain {model} --part {way} --by {deeper.ways[1]}; other ways: {others}")
 
 
-def _tell_totals(run: "Run", why: "Split", *, json: bool, html: Path | None, svg: Path | None) -> None:
+def _tell_totals(run: "Run", why: "Split", model: str, *, json: bool, html: Path | None, svg: Path | None) -> None:
     found = run.totals(why.facts["position"], why.facts["id"], why.facts.get("against_id"))
     if json:
-        show_json({"label": why.label, "value": why.value, **found.plain()})
+        show_json({"model": model, "label": why.label, "value": why.value, **found.plain()})
     else:
         say(f"{why.label}: {why.value:+.3f}")
         for table in found.tables():

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import note, say, show_json, show_table, use_cores, watched, working
-from headwater.cli.texts import find_token, read_prompt
+from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, use_cores, watched, working
+from headwater.cli.texts import check_finite, find_token, read_prompt
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ def stream(  # noqa: PLR0913  (each is one choice a person makes on the command 
     /,
     *,
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
-    position: int | None = None,
+    position: Annotated[int | None, WHOLE] = None,
     token: str | None = None,
-    top: int = 3,
+    top: Annotated[int, WHOLE] = 3,
     head: str | None = None,
     temperature: Annotated[list[float] | None, Parameter(negative="", consume_multiple=True)] = None,
     locality: Annotated[bool, Parameter(negative="")] = False,
@@ -75,7 +75,9 @@ def stream(  # noqa: PLR0913  (each is one choice a person makes on the command 
     use_cores()
     with working(f"reading {model}"):
         loaded = load(model)
-    asked = Asked(loaded, str(model), loaded.record(read_prompt(loaded, text, ids)), position, token, top)
+    run = loaded.record(read_prompt(loaded, text, ids))
+    check_finite(run)
+    asked = Asked(loaded, str(model), run, position, token, top)
     said = Said(
         asked.view(everywhere=False),
         asked.lookup(head, temperature) if head is not None else None,

@@ -324,6 +324,8 @@ def terms(  # noqa: PLR0913  (each is one choice a person makes on the command l
     plot
         Draw the curves to a file: .svg, .png or .pdf.
     """
+    if windows < 1:
+        raise InputError(f"--windows {windows}", "at least one", "change --windows")
     _prepare(plot)
     from headwater.api import load
     from headwater.trace import terms
@@ -341,8 +343,6 @@ def _windows(ids: "NDArray[Any]", context: int, count: int, seed: int) -> "Tenso
     import numpy as np
     import torch
 
-    if count < 1:
-        raise InputError(f"--windows {count}", "at least one", "change --windows")
     length = min(context + 1, len(ids))
     starts = np.random.default_rng(seed).integers(0, len(ids) - length + 1, count)
     return torch.from_numpy(np.stack([ids[start : start + length] for start in starts]).astype(np.int64))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from cyclopts import Parameter, Token
 from rich.console import Console
 from rich.text import Text
 
@@ -15,6 +16,17 @@ from headwater.show.text import table_of
 
 PIPED = 200
 """The width for whoever reads a pipe and has none of their own."""
+
+
+def _whole(_: Any, tokens: Sequence[Token]) -> int:
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f"{tokens[0].value!r:.40} is no whole number") from None
+
+
+WHOLE = Parameter(converter=_whole)
+"""A whole number; left alone, 1.5 would be taken for 2."""
 
 
 class Screen(Console):

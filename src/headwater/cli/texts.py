@@ -38,12 +38,22 @@ def read_run(model: Path, text: str | None, ids: str | None) -> "Run":
     from headwater.trace.run import load_run
 
     if text is None and ids is None and model.is_file():
-        return load_run(model)
-    with working(f"reading {model}"):
-        loaded = load(model)
-    prompt = read_prompt(loaded, text, ids)
-    with working(f"running {len(prompt):,} tokens"):
-        return loaded.record(prompt)
+        run = load_run(model)
+    else:
+        with working(f"reading {model}"):
+            loaded = load(model)
+        prompt = read_prompt(loaded, text, ids)
+        with working(f"running {len(prompt):,} tokens"):
+            run = loaded.record(prompt)
+    check_finite(run)
+    return run
+
+
+def check_finite(run: "Run") -> None:
+    """Refuse a run in which numbers have become too large: nothing adds up to what is no number."""
+    wrong = next((site for site in run if site in run.kept and not bool(run.kept[site].isfinite().all())), None)
+    if wrong is not None:
+        raise InputError(f"a run with NaN or infinity in {wrong}", "finite numbers", "check the model: its numbers overflow")
 
 
 def find_token(run: "Run", text: str | None) -> int | None:

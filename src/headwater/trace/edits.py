@@ -175,6 +175,8 @@ def resample(place: Place, run: Record, reference: Record | None = None, *, seed
 
     Rows of scores and patterns are drawn from other texts at their own position: a row of another one would see other sources.
     """
+    if not 0 <= seed < 2**63:
+        raise InputError(f"seed {seed}", "a whole number from 0 to 2⁶³ − 1", "change it")
     value = place.at(None).of((run if reference is None else reference)[place.site])
     generator = torch.Generator().manual_seed(seed)
     sources = _drawn(place, run, reference, generator)

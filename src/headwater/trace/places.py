@@ -180,6 +180,10 @@ def _layers(config: ModelConfig) -> str:
     return f"use L0 to L{config.layers - 1}" + ("" if config.feed_forward else "; none has a feed-forward layer")
 
 
+MANY = 2**20
+"""Positions that can be written as one stretch: more are taken for a slip."""
+
+
 def read_positions(text: str) -> list[int]:
     """Positions as people write them: ``3``, ``0,2,-1``, ``4-7`` (both ends count).
 
@@ -189,7 +193,7 @@ def read_positions(text: str) -> list[int]:
     found: list[int] = []
     for piece in text.replace(" ", "").split(","):
         one = re.fullmatch(r"(-?\d{1,9})(?:-(\d{1,9}))?", piece, re.ASCII)
-        if one is None or (one[2] and not 0 <= int(one[1]) <= int(one[2])):
+        if one is None or (one[2] and not 0 <= int(one[1]) <= int(one[2]) < int(one[1]) + MANY):
             raise InputError(f"{text!r:.80} as positions", "whole numbers, such as 3, 0,2,-1 or 4-7", "count tokens from 0")
         found += range(int(one[1]), int(one[2]) + 1) if one[2] else [int(one[1])]
     return found

@@ -1,0 +1,143 @@
+"""What verbs that look at a text refuse: options that contradict each other, numbers that are none, runs that overflowed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cyclopts import CycloptsError
+
+from headwater.api import Model
+from headwater.cli.ablate import ablate
+from headwater.cli.attend import attend
+from headwater.cli.check import check
+from headwater.cli.explain import explain
+from headwater.cli.main import app
+from headwater.cli.stream import stream
+from headwater.cli.study import terms
+from headwater.errors import InputError
+from headwater.model.config import Attention, FeedForward, ModelConfig
+from headwater.model.weights import Weights, laid_out
+from headwater.trace.places import read_positions
+
+CONFIG = ModelConfig(
+    vocab=9, context=6, d_model=4, layers=2, attention=Attention(heads=2, d_head=2), feed_forward=FeedForward(d_mlp=3)
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    monkeypatch.setenv("HEADWATER_THREADS", "1")
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A model without words, with weights so many times as large as usual."""
+
+    def build(factor=1.0):
+        drawn = Weights.draw(CONFIG, seed=0).tensors()
+        weights = Weights.assemble(CONFIG, laid_out({name: factor * tensor for name, tensor in drawn.items()}))
+        Model(weights).save(tmp_path / "model")
+        return tmp_path / "model"
+
+    return build
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("explain", "--position", "1.5"),
+        ("explain", "--most", "2.4"),
+        ("stream", "--position", "0x1"),
+        ("ablate", "--seed", "1.0"),
+        ("check", "--samples", "many"),
+    ],
+)
+def test_a_number_that_is_not_whole_is_not_rounded(arguments):
+    verb, *rest = arguments
+    with pytest.raises(CycloptsError, match="no whole number"):
+        app([verb, "one-layer", "text", *rest])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"centred": True},
+        {"by": "path"},
+        {"part": ["L0H0"]},
+        {"budget": 3},
+    ],
+)
+def test_totals_are_of_the_whole_logit_as_it_is(made, options):
+    with pytest.raises(InputError, match="--totals with --"):
+        explain(made(), ids="1,2", totals=True, **options)
+
+
+def test_a_budget_is_for_paths(made, capfd):
+    model = made()
+    with pytest.raises(InputError, match="--by token"):
+        explain(model, ids="1,2", by="token", budget=5)
+    explain(model, ids="1,2", budget=5)
+    assert "→ logit" in capfd.readouterr().out
+
+
+def test_parts_go_by_the_names_that_other_verbs_take(made, capfd):
+    model = made()
+    explain(model, ids="1,2,3", part=["l1h0"], json=True)
+    told = json.loads(capfd.readouterr().out)
+    assert told["label"].startswith("L1H0 in logit")
+    assert told["model"] == str(model)
+    with pytest.raises(InputError, match=r"L0\.feed_forward L0N1"):
+        explain(model, ids="1,2,3", part=["l0n1"])
+    explain(model, ids="1,2,3", part=["l0.feed_forward", "l0n1"])
+
+
+@pytest.mark.parametrize("verb", [explain, stream, ablate, check, attend])
+def test_a_run_that_overflowed_is_refused_by_name(made, verb):
+    head = {"head": "L1H0"} if verb is attend else {}
+    with pytest.raises(InputError, match=r"NaN or infinity in L0\.mixed"):
+        verb(made(1e15), ids="1,2,3", json=True, **head)
+
+
+def test_seeds_and_samples_are_within_bounds(made):
+    model = made()
+    for seed in (-1, 2**63):
+        with pytest.raises(InputError, match="seed"):
+            ablate(model, ids="1,2,3", how="resample", seed=seed)
+        with pytest.raises(InputError, match="seed"):
+            check(model, ids="1,2,3", seed=seed)
+    with pytest.raises(InputError, match="--samples -1"):
+        check(model, samples=-1)
+
+
+def test_a_stretch_of_a_billion_positions_is_a_slip():
+    with pytest.raises(InputError, match="0-999999999"):
+        read_positions("0-999999999")
+
+
+def test_a_position_that_is_named_twice_is_taken_away_once(made, capfd):
+    ablate(made(), None, "L0H1", ids="1,2,3", at="1,1,-2", json=True)
+    told = json.loads(capfd.readouterr().out)
+    assert told["certificate"] < 1e-5
+
+
+def test_verbs_agree_on_which_of_equals_is_the_likeliest(made, capfd):
+    model = made(0.0)
+    explain(model, ids="1,2,3", json=True)
+    first = json.loads(capfd.readouterr().out)["id"]
+    ablate(model, ids="1,2,3", json=True)
+    assert json.loads(capfd.readouterr().out)["id"] == first
+
+
+def test_a_stream_of_zeros_has_shares_of_nothing(made, capfd):
+    stream(made(0.0), ids="1,2,3", json=True)
+    assert json.loads(capfd.readouterr().out)["certificate"] == 0
+
+
+def test_windows_are_counted_before_text_is_read():
+    with pytest.raises(InputError, match="--windows 0"):
+        terms(Path("no-such-model"), windows=0)
+
+
+def test_no_zero_has_a_sign(made, capfd):
+    ablate(made(), None, "L0.scores", ids="1,2,3")
+    assert "-0.0000" not in capfd.readouterr().out
