@@ -15,9 +15,12 @@ from headwater.model.positions import place
 from headwater.model.record import KEPT, Record, record
 from headwater.model.taps import Chain, Recorder, Tap, all_sites
 from headwater.show.values import Progress, silent
-from headwater.trace.edits import Edit, Freeze, Zero, every_ablation
+from headwater.trace.edits import MEASURED, Edit, Freeze, Zero, every_ablation
 from headwater.trace.question import about_logit, within
 from headwater.trace.sweep import Swept, sweep
+
+HELD = ("queries", "keys", "scores", "gate_input", *MEASURED)
+"""What is held fixed in the frozen model, and what that is made of."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class Effect:
     unfrozen: Reading
     """Everything downstream answers to the edit."""
     part: float | None
-    """What the edited write comes to in the answer, by a sweep upstream: by so much the frozen model's answer falls when it is zeroed. None where it is not."""
+    """What the edited write comes to in the answer, by a sweep upstream: by so much the frozen model's answer falls when it is zeroed. None where it is not,
+    and where something had intervened downstream already: a sweep knows the model's own components and no edits."""
 
     @property
     def frozen_change(self) -> float:
@@ -172,7 +176,7 @@ def effects(
     for number, edit in enumerate(chosen):
         progress(f"{len(chosen)} edits", number / len(chosen))
         frozen, unfrozen = read(edited(run, edit, frozen=True)), read(edited(run, edit))
-        found.append(Effect(edit, as_it_was, frozen, unfrozen, _part(swept, edit)))
+        found.append(Effect(edit, as_it_was, frozen, unfrozen, _part(run, swept, edit)))
     return found
 
 
@@ -225,12 +229,18 @@ def _loss(run: Record) -> float:
     return -float(said.gather(2, run.tokens[:, 1:, None].long()).mean())
 
 
-def _part(swept: Swept, edit: Tap) -> float | None:
-    """What a zeroed write came to at the positions where it was zeroed; None where no write was."""
-    if not isinstance(edit, Zero):
+def _part(run: Record, swept: Swept, edit: Tap) -> float | None:
+    """What a zeroed write came to at the positions where it was zeroed; None where no write was, or where it met an edit."""
+    if not isinstance(edit, Zero) or _meets_an_edit(run, edit.place.site):
         return None
     site, name = edit.place.site, str(edit.place.at(None))
     given: dict[str, Callable[[], Tensor | None]] = {"embed": swept.tokens, "positions": swept.positions}
     parts = given[site]() if site in given else swept.writes.get(name)
     # A position that is named twice is still zeroed once.
     return None if parts is None else float(parts[..., sorted(set(edit.place.numbers(parts.shape[-1])))].sum())
+
+
+def _meets_an_edit(run: Record, site: str) -> bool:
+    """Whether something intervened on the way from a site to the logits, other than in what is held fixed anyway."""
+    later = all_sites(run.config)[all_sites(run.config).index(site) + 1 :]
+    return any(run.tap.wants(each) and each.rsplit(".", 1)[-1] not in HELD for each in later)

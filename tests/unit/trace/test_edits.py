@@ -280,3 +280,19 @@ def test_a_position_that_is_named_twice_is_zeroed_once():
         found = effect(RUN, Zero(place(name)), -1, 3)
         assert found.certificate < 1e-12
         assert abs(found.part) > 1e-3
+
+
+@pytest.mark.parametrize("name", ["L1H0", "L0.neurons", "logits"])
+def test_no_part_is_told_of_what_meets_an_edit_on_its_way(name):
+    """A sweep would pass through what the edit changed as if it had not."""
+    found = effect(record(WEIGHTS, TOKENS, tap=Scale(place(name), 0.5)), Zero(place("L0H1")), -1, 3)
+    assert found.part is None
+    assert found.certificate is None
+    assert abs(found.frozen_change) > 1e-6
+
+
+@pytest.mark.parametrize("name", ["embed", "L0H1", "L0H2", "L1H0.pattern", "L1H0.queries"])
+def test_edits_before_a_write_and_in_what_is_held_fixed_leave_its_part(name):
+    found = effect(record(WEIGHTS, TOKENS, tap=Scale(place(name), 0.5)), Zero(place("L0H1")), -1, 3)
+    assert found.certificate is not None
+    assert found.certificate < 1e-12
