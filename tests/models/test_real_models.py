@@ -14,11 +14,14 @@ import pytest
 import headwater
 from headwater.model.generate import Sampling
 from headwater.text.tokenizer import read_tokenizer
+from headwater.trace.check import check
 
 pytestmark = pytest.mark.models
 
 STORIES_BYTES = 60_816_028
 """Where the model ends and its tokenizer begins in the one file that holds both."""
+
+GIVEN = "When Mary and John went to the store, John gave a drink to"
 
 
 @pytest.fixture(scope="session")
@@ -79,9 +82,36 @@ def test_smollm2_knows_the_capital_of_france(smollm2):
     model = headwater.load(smollm2)
     (token,) = model.generate("The capital of France is", Sampling(temperature=0.0), most=1)
     assert model.tokenizer.display(token) == " Paris"
-    text = "When Mary and John went to the store, John gave a drink to"
-    (token,) = model.generate(text, Sampling(temperature=0.0), most=1)
+    (token,) = model.generate(GIVEN, Sampling(temperature=0.0), most=1)
     assert model.tokenizer.display(token) == " Mary"
+
+
+def test_smollm2s_parts_add_up_at_every_position_and_over_the_whole_vocabulary(smollm2):
+    found = check(headwater.load(smollm2).record(GIVEN))
+    assert found.vocab == 49_152
+    assert found.certificate < 1e-3, found.plain()
+    assert found.ok, found.plain()
+
+
+def test_smollm2_says_why_it_is_mary_and_an_ablation_agrees(smollm2):
+    run = headwater.load(smollm2).record(GIVEN)
+    why = run.explain(token=" Mary", against=" John")
+    assert why.value > 3
+    for split in (why, *(why.split(by, most=None) for by in ("component", "layer", "source", "token", "order"))):
+        assert split.certificate < 1e-4, split.by
+    # Who gives is no longer meant: the strongest head looks at the second John, and at hardly anything else.
+    strongest = next(part for part in why.parts if part.kind == "head")
+    assert strongest.split()["@9"].value > 0.8 * strongest.value
+    # Both names, and the repetition of one, are what the answer is made of.
+    tokens = sorted(why.split("token", most=None).parts, key=lambda part: -abs(part.value))
+    assert {part.facts["token"] for part in tokens[:3]} == {" Mary", " John"}
+    name = strongest.facts["name"]
+    done = run.effect(name, token=" Mary", against=" John")
+    total = float(run.totals(token=" Mary", against=" John").writes[name])
+    size = sum(abs(part.value) for part in why.split(most=None).parts)
+    assert done.frozen_change == pytest.approx(-total, abs=1e-5 * size), str(done)
+    assert done.part == pytest.approx(total, abs=1e-5 * size), str(done)
+    assert done.change < 0, str(done)
 
 
 def test_the_real_vocabulary_is_encoded_as_llama2c_does(stories):
