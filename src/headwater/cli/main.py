@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import traceback
+from pathlib import Path
 from typing import NoReturn
 
 from cyclopts import App, CycloptsError
@@ -54,6 +55,10 @@ errors = Screen(stderr=True, highlight=False)
 
 def main() -> NoReturn:
     """Run one command; every end of it is an exit code."""
+    for name in ("stdout", "stderr"):
+        # Closed by whoever called (>&-): there is nobody to tell.
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  (open until the end)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that cannot show a letter gets a question mark, not an error.
         sys.stdout.reconfigure(errors="replace")

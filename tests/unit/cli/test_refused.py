@@ -1,6 +1,7 @@
 """What verbs that look at a text refuse: options that contradict each other, numbers that are none, runs that overflowed."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,10 @@ def test_windows_are_counted_before_text_is_read():
 def test_no_zero_has_a_sign(made, capfd):
     ablate(made(), None, "L0.scores", ids="1,2,3")
     assert "-0.0000" not in capfd.readouterr().out
+
+
+def test_a_verb_whose_output_was_closed_has_nobody_to_tell(headwater, monkeypatch, made):
+    model = made()
+    monkeypatch.setattr(sys, "stdout", None)
+    assert headwater("check", model).returncode == 0
+    sys.stdout.close()
