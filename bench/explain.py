@@ -13,7 +13,8 @@ JOBS = {
     "headwater, one forward pass, all logits": "forward:headwater",
     "headwater, components": "explain:components",
     "headwater, every head's sources": "explain:sources",
-    "headwater, totals of all tokens": "explain:totals",
+    "headwater, totals of all tokens": "explain:by_token",
+    "headwater, totals of all tokens, heads, layers and orders": "explain:totals",
     "TransformerLens, one forward pass, all logits": "explain:transformer_lens_forward",
     "TransformerLens, components": "explain:transformer_lens",
     "TransformerLens, components, told which sites to cache": "explain:transformer_lens_told",
@@ -41,6 +42,7 @@ def table(rounds: int) -> tuple[list[list[str]], list[dict[str, object]]]:
         _goal("components, times smaller than TransformerLens told which sites to cache", results[PEERS[1]], ours, "megabytes", 0.0),
         _at_most("every head's sources, times one forward pass, seconds", results["headwater, every head's sources"], plain, "seconds", 0.0),
         _at_most("totals of all tokens, times one forward pass, seconds", results["headwater, totals of all tokens"], plain, "seconds", 0.0),
+        _at_most("totals by order, times one forward pass, seconds", results["headwater, totals of all tokens, heads, layers and orders"], plain, "seconds", 0.0),
     ]  # fmt: skip
     return rows, goals
 
@@ -82,8 +84,14 @@ def sources():
     return lambda: model.record(text).explain().split("source", most=None)
 
 
+def by_token():
+    """What every token comes to, through everything downstream: one sweep."""
+    model, text = _model(), tokens()
+    return lambda: model.record(text).explain().split("token", most=None)
+
+
 def totals():
-    """What every token comes to, through everything downstream."""
+    """The same by orders, which a sweep carries apart, and every head and layer."""
     model, text = _model(), tokens()
     return lambda: model.record(text).totals()
 
