@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from headwater.model.generate import Sampling
     from headwater.model.presets import named
     from headwater.model.record import Record, record
-    from headwater.model.taps import Recorder, Tap
+    from headwater.model.taps import Chain, Recorder, Tap
     from headwater.model.weights import Weights
     from headwater.text.corpus import Corpus, build_corpus, open_corpus
     from headwater.text.planted import PlantedLanguage
@@ -78,7 +78,7 @@ _HOMES = {
     "headwater.model.generate": ["Sampling"],
     "headwater.model.presets": ["named"],
     "headwater.model.record": ["Record", "record"],
-    "headwater.model.taps": ["Recorder", "Tap"],
+    "headwater.model.taps": ["Chain", "Recorder", "Tap"],
     "headwater.model.weights": ["Weights"],
     "headwater.text.corpus": ["Corpus", "build_corpus", "open_corpus"],
     "headwater.text.planted": ["PlantedLanguage"],
@@ -96,6 +96,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Attention",
+    "Chain",
     "Circuit",
     "ConfigError",
     "Corpus",

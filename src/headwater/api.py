@@ -24,6 +24,7 @@ from headwater.model.taps import NOBODY, Tap
 from headwater.model.weights import Weights
 from headwater.shapes import Logits, Tokens
 from headwater.text.tokenizer import Tokenizer, read_tokenizer
+from headwater.trace.edits import check_edits
 from headwater.trace.places import Place, PlaceName, find_place
 from headwater.trace.run import Run
 
@@ -81,6 +82,7 @@ class Model:
 
     def record(self, text: Text, sites: Iterable[str] = (), *, tap: Tap = NOBODY) -> Run:
         """Run the model on a text and keep what happened; ``sites`` are kept besides the stream and its writes."""
+        check_edits(tap, self.config)
         return Run.of(record(self.weights, self.tokens(text), sites, tap=tap), self.tokenizer)
 
     def place(self, name: PlaceName) -> Place:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, use_cores, watched, working
-from headwater.cli.texts import check_finite, find_token, read_prompt
+from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, use_cores, watched
+from headwater.cli.texts import find_token, read_run
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def ablate(  # noqa: PLR0913  (each is one choice a person makes on the command 
     Parameters
     ----------
     model
-        A model's file or folder, in any format that Headwater reads; a run's folder; or the name of one of ours.
+        A model's file or folder, in any format that Headwater reads; a run's folder; the name of one of ours; or, without a text, a file that explain --save wrote.
     text
         What the model reads; ``-`` reads it from standard input.
     places
@@ -80,7 +80,7 @@ def ablate(  # noqa: PLR0913  (each is one choice a person makes on the command 
     svg
         Draw the effects of all heads and layers to a file: .svg, .png or .pdf.
     """
-    from headwater.api import load
+    from headwater.api import Model
     from headwater.cli.pictures import check_pictures, write_pictures
 
     check_pictures(html, svg)
@@ -93,12 +93,9 @@ def ablate(  # noqa: PLR0913  (each is one choice a person makes on the command 
     if reference is not None and how == "zero":
         raise InputError("--reference without --how", "something to take from it", "add --how mean or --how resample")
     use_cores()
-    with working(f"reading {model}"):
-        loaded = load(model)
-    run = loaded.record(read_prompt(loaded, text, ids))
-    check_finite(run)
+    run = read_run(model, text, ids)
     asked = Asked.of(str(model), run, position, token, against)
-    how_ = How(how, None if reference is None else loaded.record(reference), seed, at)
+    how_ = How(how, None if reference is None else Model(run.weights, run.tokenizer).record(reference), seed, at)
     told = _told(asked, how_, places, loss=loss, top=top)
     if json:
         show_json(told.plain())

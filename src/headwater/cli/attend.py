@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from headwater.cli.explain import document
 from headwater.cli.pictures import check_pictures, write_pictures
-from headwater.cli.terminal import note, say, show_json, show_table, use_cores, working
+from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, use_cores, working
 from headwater.cli.texts import read_run
 from headwater.cli.trees import show_tree
 from headwater.errors import InputError
@@ -23,11 +23,11 @@ def attend(  # noqa: PLR0913  (each is one choice a person makes on the command 
     *,
     head: str,
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
-    dest: int = -1,
-    source: int | None = None,
-    against: int | None = None,
-    depth: int = 2,
-    most: int = 6,
+    dest: Annotated[int, WHOLE] = -1,
+    source: Annotated[int | None, WHOLE] = None,
+    against: Annotated[int | None, WHOLE] = None,
+    depth: Annotated[int, WHOLE] = 2,
+    most: Annotated[int, WHOLE] = 6,
     json: Annotated[bool, Parameter(negative="")] = False,
     html: Path | None = None,
     svg: Path | None = None,

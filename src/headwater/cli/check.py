@@ -34,7 +34,7 @@ def check(
     Parameters
     ----------
     model
-        A model's file or folder, in any format that Headwater reads; a run's folder; or the name of one of ours.
+        A model's file or folder, in any format that Headwater reads; a run's folder; the name of one of ours; or a file that explain --save wrote.
     text
         The text; ``-`` reads it from standard input. Without one, random tokens are taken.
     samples
@@ -45,13 +45,15 @@ def check(
         Print one JSON document instead of a table.
     """
     from headwater.trace.check import check as add_up
+    from headwater.trace.kept import is_run
 
     if samples < 0:
         raise InputError(f"--samples {samples}", "a number from 0 on", "ask for none or for some")
     if not 0 <= seed < 2**63:
         raise InputError(f"--seed {seed}", "a whole number from 0 to 2⁶³ − 1", "change it")
     use_cores()
-    run = _random_run(model, seed) if text is None and ids is None else read_run(model, text, ids)
+    is_bare = text is None and ids is None and not is_run(model)
+    run = _random_run(model, seed) if is_bare else read_run(model, text, ids)
     check_finite(run)
     with watched("adding up") as progress:
         found = add_up(run, samples=samples, seed=seed, progress=progress)

@@ -87,6 +87,8 @@ def explain(  # noqa: PLR0913  (each is one choice a person makes on the command
         Draw the tree to a file: .svg, .png or .pdf.
     """
     check_pictures(html, svg)
+    if save is not None and not save.absolute().parent.is_dir():
+        raise InputError(f"--save {save}", "a folder that is there", f"make {save.parent} first")
     if depth < 1 or most < 1:
         raise InputError(f"--depth {depth} --most {most}", "numbers from 1 on", "ask for at least one")
     if totals:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, use_cores, watched, working
-from headwater.cli.texts import check_finite, find_token, read_prompt
+from headwater.cli.texts import find_token, read_run
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
-    from headwater.api import Model
     from headwater.show.values import Table
     from headwater.trace.run import Run
     from headwater.trace.view.locality import Locality
@@ -44,7 +43,7 @@ def stream(  # noqa: PLR0913  (each is one choice a person makes on the command 
     Parameters
     ----------
     model
-        A model's file or folder, in any format that Headwater reads; a run's folder; or the name of one of ours.
+        A model's file or folder, in any format that Headwater reads; a run's folder; the name of one of ours; or, without a text, a file that explain --save wrote.
     text
         What the model reads; ``-`` reads it from standard input.
     position
@@ -66,18 +65,13 @@ def stream(  # noqa: PLR0913  (each is one choice a person makes on the command 
     svg
         Draw all positions to a file: .svg, .png or .pdf.
     """
-    from headwater.api import load
     from headwater.cli.pictures import check_pictures
 
     check_pictures(html, svg)
-    if temperature and head is None:
+    if temperature is not None and head is None:
         raise InputError("--temperature without --head", "the head that looks something up", "add --head L0H0")
     use_cores()
-    with working(f"reading {model}"):
-        loaded = load(model)
-    run = loaded.record(read_prompt(loaded, text, ids))
-    check_finite(run)
-    asked = Asked(loaded, str(model), run, position, token, top)
+    asked = Asked(str(model), read_run(model, text, ids), position, token, top)
     said = Said(
         asked.view(everywhere=False),
         asked.lookup(head, temperature) if head is not None else None,
@@ -97,7 +91,6 @@ def stream(  # noqa: PLR0913  (each is one choice a person makes on the command 
 class Asked:
     """What a person wants to see."""
 
-    model: "Model"
     name: str
     run: "Run"
     position: int | None
@@ -134,7 +127,7 @@ class Asked:
 
         middle = self.run.tokens.shape[1] // 2
         with working("replacing a token"):
-            return locality(self.model.weights, self.run.tokens, middle if self.position is None else self.position)
+            return locality(self.run.weights, self.run.tokens, middle if self.position is None else self.position)
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,10 @@ def read_prompt(loaded: "Model", text: str | None, ids: str | None) -> list[int]
 def read_run(model: Path, text: str | None, ids: str | None) -> "Run":
     """What a model did with TEXT or ``--ids``; with neither, the run that the file MODEL holds."""
     from headwater.api import load
+    from headwater.trace.kept import is_run
     from headwater.trace.run import load_run
 
-    if text is None and ids is None and model.is_file():
+    if text is None and ids is None and is_run(model):
         run = load_run(model)
     else:
         with working(f"reading {model}"):

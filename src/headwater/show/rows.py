@@ -87,8 +87,10 @@ class Measure:
         return cls(max((abs(value) for value in values if math.isfinite(value)), default=0.0))
 
     def share(self, value: float) -> float:
-        """How far from zero the bar ends, from -1 to 1."""
-        return value / self.reach if self.reach and math.isfinite(value) else 0.0
+        """How far from zero the bar ends, from -1 to 1; what is written as zero has none."""
+        if not self.reach or not math.isfinite(value) or float(self.number(value)) == 0:
+            return 0.0
+        return value / self.reach
 
     def number(self, value: float) -> str:
         """With its sign, and with as many places as show three digits of the largest, at least two."""

@@ -38,7 +38,7 @@ SHOWN = 6
 """Rows and columns of a table for people; the others are one row and one column."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Attending:
     """A score of a head, or how far it is above another, taken apart from both sides."""
 
@@ -55,6 +55,9 @@ class Attending:
     """What products of queries and keys are multiplied by."""
     queries: Side
     keys: Side
+
+    def __repr__(self) -> str:
+        return f"Attending({self.label}, {self.value:+.4g}, certificate {self.certificate:.1e})"
 
     @property
     def score(self) -> float:

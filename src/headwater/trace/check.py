@@ -56,11 +56,11 @@ class Check:
 
     def tables(self) -> tuple[Table, ...]:
         """For people."""
-        everywhere = f"{self.positions:,} positions × {self.vocab:,} tokens"
+        everywhere = f"{self.positions:,} position{'s' * (self.positions > 1)} × {self.vocab:,} tokens"
         rows = (
             ("components", everywhere, f"{self.components:.1e}"),
             ("paths, by order", everywhere, f"{self.paths:.1e}"),
-            ("splits, followed upstream", f"{self.sampled:,} drawn at random", f"{self.splits:.1e}"),
+            ("splits, followed upstream", f"{self.sampled:,} splits of logits drawn at random", f"{self.splits:.1e}"),
             ("what rounding may come to", f"largest logit {self.largest:.1f}", f"{self.bound:.1e}"),
         )
         return (

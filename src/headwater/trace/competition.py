@@ -46,7 +46,7 @@ class Competition:
     @property
     def entropy(self) -> float:
         """Of the attention, in nats."""
-        return -float(torch.xlogy(self.attention.double(), self.attention.double()).sum())
+        return max(0.0, -float(torch.xlogy(self.attention.double(), self.attention.double()).sum()))
 
     @property
     def effective(self) -> float:

@@ -24,9 +24,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwater.errors import InputError, did_you_mean
+from headwater.model.config import ModelConfig
 from headwater.model.record import Record
-from headwater.model.taps import Tap
-from headwater.trace.places import Place, every_write
+from headwater.model.taps import Chain, Tap
+from headwater.trace.places import Place, every_write, find_place
 
 HOW = ("zero", "mean", "resample")
 """Ways to ablate."""
@@ -307,6 +308,15 @@ def ablate(place: Place, run: Record, how: str = "zero", *, reference: Record | 
             return resample(place, run, reference, seed=seed)
         case _:
             raise InputError(f"no ablation is called {how!r:.40}", f"one of {', '.join(HOW)}", did_you_mean(how, HOW))
+
+
+def check_edits(tap: Tap, config: ModelConfig) -> None:
+    """Refuse edits of places that a model does not have."""
+    for each in tap.taps if isinstance(tap, Chain) else [tap]:
+        if isinstance(each, Chain):
+            check_edits(each, config)
+        elif isinstance(each, Edit):
+            find_place(each.place, config)
 
 
 def every_ablation(

@@ -15,7 +15,7 @@ from headwater.model.positions import place
 from headwater.model.record import KEPT, Record, record
 from headwater.model.taps import Chain, Recorder, Tap, all_sites
 from headwater.show.values import Progress, silent
-from headwater.trace.edits import MEASURED, Edit, Freeze, Zero, every_ablation
+from headwater.trace.edits import MEASURED, Edit, Freeze, Zero, check_edits, every_ablation
 from headwater.trace.question import about_logit, within
 from headwater.trace.sweep import Swept, sweep
 
@@ -198,6 +198,7 @@ def edited(run: Record, edit: Tap, *, frozen: bool = False) -> Record:
 
     Blocks before the first that the edit looks at would do what they did: the pass begins after them.
     """
+    check_edits(edit, run.config)
     tap = Chain(run.tap, Freeze(run), edit) if frozen else Chain(run.tap, edit)
     first, layers = _first_block(run.config, edit), run.config.layers
     if not first:

@@ -48,6 +48,14 @@ def save(record: Record, path: Path, *, tokenizer: Tokenizer | None) -> None:
         write_tensors(temporary, tensors, {"headwater": about, "sha256": _hash(about, tensors)})
 
 
+def is_run(path: Path) -> bool:
+    """Whether a file says that it holds a run."""
+    try:
+        return path.is_file() and FORMAT in read_header(path).metadata.get("headwater", "")
+    except ModelFileError:
+        return False
+
+
 def load(path: Path) -> tuple[Record, Tokenizer | None]:
     """The run in a file, and the words for its tokens."""
     try:

@@ -59,7 +59,7 @@ class Node(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Part:
     """One addend of an answer, with what it came from."""
 
@@ -71,6 +71,9 @@ class Part:
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """For programs: head, position, token and id, attention …"""
     node: Node | None = None
+
+    def __repr__(self) -> str:
+        return f"Part({self.label}, {self.value:+.4g})"
 
     @property
     def ways(self) -> tuple[Way, ...]:
@@ -89,7 +92,7 @@ class Part:
         return {"label": self.label, "value": self.value, "kind": self.kind, **self.facts}
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Split:
     """A number and its parts, which add up to it."""
 
@@ -108,6 +111,11 @@ class Split:
     def certificate(self) -> float:
         """How far the sum of the parts is from the number."""
         return abs(math.fsum(part.value for part in self.parts) - self.value)
+
+    def __repr__(self) -> str:
+        return (
+            f"Split({self.label}, {self.value:+.4g}, {len(self.parts)} parts by {self.by}, certificate {self.certificate:.1e})"
+        )
 
     def __getitem__(self, label: str) -> Part:
         """The part of a label, such as ``"L0H3"``; a source or a token also by its position, ``"@3"``, or by its bare text."""
@@ -204,6 +212,8 @@ def take_apart(label: str, value: float, node: Node | None, by: Way | None, *, m
     if chosen not in node.ways:
         known = ", ".join(node.ways)
         advice = did_you_mean(chosen, node.ways) if chosen not in get_args(Way) else f"use one of: {known}"
+        if chosen == "neuron":
+            advice = "split a feed-forward layer, such as the part L0.feed_forward"
         raise InputError(f"{label} by {chosen!r:.40}", f"one of {known}", advice)
     if chosen == "path":
         from headwater.trace.walk import walk

@@ -126,7 +126,7 @@ def find_place(name: PlaceName, config: ModelConfig) -> Place:
     Place(site='L0.head_writes', unit=7, positions=(2,), name='L0H7')
     """
     if isinstance(name, Place):
-        return name
+        return _checked(name, config)
     what, sign, where = str(name).strip().partition("@")
     positions = tuple(read_positions(where)) if sign else None
     unit = re.fullmatch(r"[Ll](\d{1,6})([HhKkNn])(\d{1,9})(?:\.(\w+))?", what, re.ASCII)
@@ -150,12 +150,26 @@ def _unit(config: ModelConfig, layer: int, letter: str, number: int, site: str |
         raise InputError(f"{written} in a model without such a layer", "a layer that is there", _layers(config))
     if site not in there:
         raise InputError(written, f"a site with one entry for each {axis.replace('_', ' ')}", did_you_mean(site, there))
+    _check_number(config, axis, number, written)
+    name = f"L{layer}{letter}{number}" + ("" if site == usual else f".{site}")
+    return Place(f"L{layer}.{site}", number, None, name if letter != "K" else f"L{layer}K{number}.{site}")
+
+
+def _checked(place: Place, config: ModelConfig) -> Place:
+    """A place that was found for some model: an edit where this one has no such place would do nothing, and nobody would know."""
+    if place.site not in all_sites(config):
+        raise InputError(f"the place {place}", "a place of this model", "find it with this model's own place()")
+    if place.unit is not None:
+        axis = next(axis for axis in place.axes if axis in ("head", "key_head", "d_mlp"))
+        _check_number(config, axis, place.unit, f"the place {place}")
+    return place
+
+
+def _check_number(config: ModelConfig, axis: str, number: int, written: str) -> None:
     attention = config.attention
     sizes = {"head": config.heads, "key_head": attention.key_heads if attention else 0, "d_mlp": config.d_mlp}
     if number >= sizes[axis]:
         raise InputError(written, f"numbers from 0 to {sizes[axis] - 1}", "choose one of these")
-    name = f"L{layer}{letter}{number}" + ("" if site == usual else f".{site}")
-    return Place(f"L{layer}.{site}", number, None, name if letter != "K" else f"L{layer}K{number}.{site}")
 
 
 def _key_of(config: ModelConfig, layer: int, head: int, site: str) -> Place:

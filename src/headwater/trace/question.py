@@ -37,7 +37,7 @@ def about_logit(record: Record, position: int, token: int, against: int | None =
     """
     check_one_text(record)
     position = within(position, record.tokens.shape[1], "position")
-    chosen = [within(each, record.config.vocab, "token") for each in (token, against) if each is not None]
+    chosen = [known(each, record.config.vocab) for each in (token, against) if each is not None]
     W_U, b_U = record.weights.W_U, record.weights.b_U
     direction = _above(W_U, chosen, centred=centred)
     bias = None if b_U is None else _above(b_U[None], chosen, centred=centred)
@@ -74,6 +74,21 @@ def check_one_text(record: Record) -> None:
 
 def within(number: int, size: int, what: str) -> int:
     """A number counted from the front, or from the back where it is negative."""
-    if not -size <= number < size:
-        raise InputError(f"{what} {number}", f"a {what} from 0 to {size - 1}", f"choose another {what}")
+    if not -size <= _whole(number, what) < size:
+        raise InputError(
+            f"{what} {number}", f"a {what} from 0 to {size - 1}, or from -{size} counted from the end", f"choose another {what}"
+        )
     return number % size
+
+
+def known(token: int, vocab: int) -> int:
+    """The id of a token; ids are not counted from the end."""
+    if not 0 <= _whole(token, "token") < vocab:
+        raise InputError(f"token {token}", f"a token from 0 to {vocab - 1}", "choose another token")
+    return token
+
+
+def _whole(number: int, what: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(f"{number!r:.40} as a {what}", "a whole number", f"give the {what} as a number, such as 3")
+    return number

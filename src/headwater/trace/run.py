@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.circuits.head import HeadName
-from headwater.errors import InputError, did_you_mean
+from headwater.errors import InputError
 from headwater.model.record import Record
 from headwater.model.taps import Tap
 from headwater.shapes import floats, whole
@@ -24,7 +24,7 @@ from headwater.trace.frozen import Frozen
 from headwater.trace.nodes import StreamNode, token_facts
 from headwater.trace.parts import MOST, Split, take_apart
 from headwater.trace.places import Place, PlaceName, find_place
-from headwater.trace.question import about_logit, check_one_text, within
+from headwater.trace.question import about_logit, check_one_text, known, within
 from headwater.trace.totals import Totals, totals
 from headwater.trace.view.stream import StreamView, stream
 
@@ -131,15 +131,15 @@ class Run(Record):
 
     def find(self, token: str | int) -> int:
         """The id of a token that is given by its text or by its id."""
-        if isinstance(token, int):
-            return within(token, self.config.vocab, "token")
+        if not isinstance(token, str):
+            return known(token, self.config.vocab)
         if self.tokenizer is None:
             raise InputError(f"the token {token!r:.40} for a model without a tokenizer", "a token's id", "give its number")
         ids = self.tokenizer.encode(token)
         if len(ids) == 1:
             return ids[0]
         pieces = ", ".join(self.words(each) for each in ids[:8])
-        advice = f"choose one of {pieces}" if ids else did_you_mean(token, [])
+        advice = f"choose one of {pieces}" if ids else "give a text that is a token"
         raise InputError(
             f"{token!r:.60}, which is {len(ids)} tokens of this model", "one token; many begin with a space", advice
         )
@@ -147,8 +147,8 @@ class Run(Record):
     def top(self, position: int = -1, count: int = 5) -> list[tuple[int, float]]:
         """The likeliest tokens after a position, with their probabilities."""
         p = self.logits_at(within(position, self.tokens.shape[1], "position"))[0].double().softmax(dim=-1)
-        best = p.topk(min(count, len(p)))
-        return list(zip(whole(best.indices), floats(best.values), strict=True))
+        best = p.sort(descending=True, stable=True)
+        return list(zip(whole(best.indices[:count]), floats(best.values[:count]), strict=True))
 
     def save(self, path: str | Path) -> None:
         """Write the run, with its model and its words, to one file; ``load_run`` opens it without anything else."""

@@ -14,14 +14,14 @@ from headwater.show.html import fragment
 from headwater.show.text import written
 from headwater.show.values import Grid, Table
 from headwater.trace.frozen import Frozen
-from headwater.trace.question import Question, about_final, check_one_text, within
+from headwater.trace.question import Question, about_final, check_one_text, known, within
 from headwater.trace.sweep import sweep
 
 AT_ONCE = 2**24
 """Numbers of questions that are swept together."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Totals:
     """One row for each position that was asked about. Tokens, positions and biases add up to the values; so do orders and biases.
 
@@ -71,6 +71,9 @@ class Totals:
                 rows=tuple(writes),
             ),
         )
+
+    def __repr__(self) -> str:
+        return f"Totals({len(self.at)} positions, {len(self.writes)} writes, certificate {self.certificate:.1e})"
 
     def __str__(self) -> str:
         return f"{written(*self.tables())}\n\n{self.remark()}"
@@ -125,7 +128,7 @@ def totals(frozen: Frozen, at: list[int], ids: list[int], against: list[int] | N
     if not at or len(at) != len(ids) or (against is not None and len(against) != len(at)):
         raise InputError(f"{len(at)} positions and {len(ids)} tokens", "a token for each position", "give as many of both")
     places = [within(position, length, "position") for position in at]
-    chosen, other = ([within(token, vocab, "token") for token in some] for some in (ids, against or []))
+    chosen, other = ([known(token, vocab) for token in some] for some in (ids, against or []))
     size = max(1, AT_ONCE // ((1 + record.config.layers) * length * max(record.config.d_model, record.config.d_mlp)))
     pieces = [
         _some(frozen, places[start : start + size], chosen[start : start + size], other[start : start + size])

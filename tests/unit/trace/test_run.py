@@ -232,3 +232,33 @@ def test_weights_that_are_being_trained_leave_no_gradients_behind():
     assert why.walk().certificate < 1e-12
     assert run.totals(None).certificate < 1e-12
     assert run.attend("L0H1").certificate < 1e-12
+
+
+def test_an_edit_of_a_place_that_is_not_there_is_refused(run):
+    two, one = hw.load("two-layer"), hw.load("one-layer")
+    with pytest.raises(InputError, match="the place L1H2"):
+        run.effect(hw.Zero(two.place("L1H2")))
+    with pytest.raises(InputError, match="the place L0H7"):
+        two.record(TEXT, tap=hw.Zero(one.place("L0H7")))
+    with pytest.raises(InputError, match="the place L1H2"):
+        one.record(TEXT, tap=hw.Chain(hw.Tap(), hw.Zero(two.place("L1H2"))))
+
+
+@pytest.mark.parametrize("token", [-1, True, 10**9])
+def test_what_is_no_token_is_refused(run, token):
+    with pytest.raises(InputError, match="token"):
+        run.explain(token=token)
+
+
+def test_values_are_one_line_where_they_are_looked_at(run):
+    why = run.explain()
+    for value in (why, why.parts[0], run.totals(), run.stream(), run.attend("L0H5", -1, 1)):
+        assert len(repr(value)) < 160
+        assert "\n" not in repr(value)
+
+
+def test_the_likeliest_is_the_same_for_everyone():
+    weights = hw.Weights.draw(hw.ModelConfig(vocab=7, context=4, d_model=3, layers=0), seed=0)
+    flat = hw.Model(weights.changed({"unembed.W_U": torch.zeros(3, 7)})).record([1, 2])
+    assert flat.top(-1, 3) == [(0, pytest.approx(1 / 7)), (1, pytest.approx(1 / 7)), (2, pytest.approx(1 / 7))]
+    assert flat.explain().facts["id"] == 0

@@ -113,7 +113,7 @@ class Locality:
             {"component": one.name, "mixes": one.alone.mixes, "alone": vars(one.alone), "in_run": vars(one.in_run)}
             for one in self.components
         ]
-        return {"position": self.position, "token": self.token, "instead": self.instead, "components": rows}
+        return {"position": self.position, "id": self.token, "instead_id": self.instead, "components": rows}
 
 
 def _shown(moved: Moved) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from headwater.trace.view.stages import Seen, Stage, see
 Measured = Float[Tensor, "stage pos"]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StreamView:
     """What a run's stream went through; a row for each stage, a column for each position that was looked at."""
 
@@ -82,6 +82,9 @@ class StreamView:
     def curves(self, position: int = -1) -> tuple[Panel, ...]:
         """For a plot: one position, along the stages of the stream."""
         return shown.curves(self, self.column(position))
+
+    def __repr__(self) -> str:
+        return f"StreamView({len(self.stages)} stages, {len(self.positions)} positions, certificate {self.certificate:.1e})"
 
     def __str__(self) -> str:
         return written(*self.tables())
