@@ -96,3 +96,11 @@ def test_what_is_no_number_is_found_wherever_it_is():
     assert not found.ok
     assert found.paths == float("inf")
     assert json.loads(json.dumps(found.plain(), allow_nan=False))["paths"] is None
+
+
+def test_what_only_splits_look_at_is_found_by_them():
+    """The stream that a block got is told by its sources; components and paths do without it."""
+    whole = record(random_weights(CONFIG, 5), TOKENS, MEASURED)
+    found = check(Run(whole.weights, whole.tokens, {**whole.kept, "L1.in": 1.5 * whole.kept["L1.in"]}), samples=12)
+    assert max(found.components, found.paths) <= found.bound < found.splits
+    assert not found.ok
