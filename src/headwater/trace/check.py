@@ -16,13 +16,13 @@ from headwater.show.text import written
 from headwater.show.values import Progress, Table, silent
 from headwater.trace import push
 from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, course
-from headwater.trace.parts import Part, Split
+from headwater.trace.parts import Part, Split, Way
 from headwater.trace.run import Run
 from headwater.trace.terms import streams
 
 LOGITS_AT_ONCE = 2**23
-DEEP = 6
-"""Levels that a sampled explanation is followed upstream."""
+DEEP, WALKED = 6, 20
+"""Levels that a sampled explanation is followed upstream, and parts that are taken apart to walk along its largest paths."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,15 +181,17 @@ def _sampled(run: Run, samples: int, seed: int) -> tuple[float, int]:
     found: list[float] = []
     for _ in range(samples):
         split: Split = run.explain(draw(run.tokens.shape[1]), draw(run.config.vocab)).split(most=None)
-        found.append(_counted(split.certificate))
+        found += [split.certificate, split.walk(budget=WALKED).certificate]
         for _ in range(DEEP):
             deeper: list[Part] = [part for part in split.parts if part.ways]
             if not deeper:
                 break
             part = deeper[draw(len(deeper))]
-            split = part.split(part.ways[draw(len(part.ways))], most=None)
-            found.append(_counted(split.certificate))
-    return max(found, default=0.0), len(found)
+            # Paths are walked from the top.
+            ways: list[Way] = [way for way in part.ways if way != "path"]
+            split = part.split(ways[draw(len(ways))], most=None)
+            found.append(split.certificate)
+    return max(map(_counted, found), default=0.0), len(found)
 
 
 def _counted(difference: float) -> float:

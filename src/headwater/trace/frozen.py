@@ -5,8 +5,10 @@ Nothing here is as large as a whole pattern unless all positions are asked for.
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
+from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -17,6 +19,7 @@ from headwater.model.positions import Placed, for_each_head
 from headwater.model.record import Record
 from headwater.model.taps import NOBODY, Chain, Enough, Fetcher, Look, Recorder
 from headwater.model.weights import BlockWeights
+from headwater.shapes import whole
 from headwater.text.spoken import Spoken
 from headwater.trace.course import AttentionStep, FeedForwardStep, NormStep
 from headwater.trace.pull import Covectors, Pulled, through_norm
@@ -32,9 +35,14 @@ class Frozen:
     record: Record
     words: Spoken = field(default_factory=lambda: Spoken(None))
 
+    @cached_property
+    def ids(self) -> list[int]:
+        """The tokens of the text."""
+        return whole(self.record.tokens[0])
+
     def place(self, position: int) -> str:
         """A position with the token that stands there: ``‘one’@0``."""
-        return f"{self.words(int(self.record.tokens[0, position]))}@{position}"
+        return f"{self.words(self.ids[position])}@{position}"
 
     @property
     def edited(self) -> bool:
@@ -58,6 +66,17 @@ class Frozen:
         if self.record.tap.wants(f"L{layer}.head_writes"):
             return (self.record[f"L{layer}.head_writes"][0][:, at] * q[..., None, :, :]).sum(dim=-1)
         return (self.mixed(layer, at) * wanted).sum(dim=-1)
+
+    def sources(
+        self, layer: int, at: Rows, wanted: Float[Tensor, "head row d_head"]
+    ) -> tuple[Float[Tensor, "head source"], Float[Tensor, "head source"]]:
+        """What each head has in an answer from each position that it read, without ``b_V``; and the attention that it paid to it."""
+        weights, values = self.block(layer).attention, self.record[f"L{layer}.values"]
+        if weights.b_V is not None:
+            values = values - weights.b_V[:, None]
+        pattern = self.pattern(layer, at)
+        said = einsum(wanted, for_each_head(values, len(pattern))[0], "head row d_head, head source d_head -> head row source")
+        return (pattern * said).sum(dim=1), pattern.sum(dim=1)
 
     def mixed(self, layer: int, at: Rows) -> Float[Tensor, "head row d_head"]:
         """What each head of a layer mixed."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from headwater.shapes import floats, whole
@@ -12,7 +13,7 @@ from headwater.trace.components import Beginning, Bias, Component, FeedForwardWr
 from headwater.trace.course import AttentionStep, FeedForwardStep
 from headwater.trace.frozen import Frozen, Rows
 from headwater.trace.parts import Part, Way, group
-from headwater.trace.pull import Covectors, Pulled, one_head, through_attention, through_feed_forward
+from headwater.trace.pull import Covectors, Pulled, one_head, through_attention, through_feed_forward, wanted_of_heads
 from headwater.trace.question import Question
 
 STREAM: tuple[Way, ...] = ("component", "head", "layer", "source", "token", "order", "path")
@@ -125,27 +126,59 @@ class HeadNode:
     @torch.no_grad()
     def sources(self) -> list[Part]:
         """One part for each position that it read, and one for ``b_V``."""
-        seen, pulled, biases = self._pulled()
-        values = (self.frozen.rows(f"L{self.step.layer}.in", seen) * pulled.q).sum(dim=-1)
-        told = floats(sum(pulled.constants.values(), values))
-        attention = floats(self.frozen.pattern(self.step.layer, self.at)[self.head].sum(dim=0))
-        read = [self._source(position, told[position], attention[position], pulled) for position in whole(seen)]
-        return [*read, *bias_parts(biases)]
+        layer = self.step.layer
+        wanted = wanted_of_heads(self.frozen.block(layer).attention, self.q)
+        values, attention = (floats(each[self.head]) for each in self.frozen.sources(layer, self.at, wanted))
+        seen = range(last_position(self.frozen, self.at) + 1)
+        return [*(self.source(at, values[at], attention[at]) for at in seen), *bias_parts(self.biases(wanted))]
 
-    def _source(self, position: int, value: float, attention: float, pulled: Pulled) -> Part:
-        constants = {name: each[position] for name, each in pulled.constants.items()}
-        at = torch.tensor([position], device=self.at.device)
-        question = Question(self.step.reads, at, pulled.q[position, None], constants)
+    def biases(self, wanted: Float[Tensor, "head row d_head"]) -> dict[str, Tensor]:
+        """What ``b_V`` adds, where there is one: as often as the head looks anywhere."""
+        layer, bias = self.step.layer, self.frozen.block(self.step.layer).attention.b_V
+        if bias is None:
+            return {}
+        looks = self.frozen.pattern(layer, self.at)[self.head].sum(dim=-1)
+        own = bias[self.head * len(bias) // self.frozen.record.config.heads]
+        return {f"L{layer}H{self.head}.b_V": (wanted[self.head] @ own * looks).sum()}
+
+    def source(self, position: int, value: float, attention: float) -> Part:
+        """What it has from one position."""
         place = self.frozen.place(position)
-        facts = {"position": position, "attention": attention} | token_facts(self.frozen, position)
         return Part(
             label=f"skip-trigram {place} … {self.says}" if self.says else place,
             value=value,
             kind="source",
             note=f"attention {attention:.2f}",
-            facts=facts,
-            node=StreamNode(self.frozen, question, self.beyond),
+            facts={"position": position, "attention": attention} | token_facts(self.frozen, position),
+            node=SourceNode(self, position),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class SourceNode:
+    """One position that a head read."""
+
+    head: HeadNode
+    position: int
+    ways: tuple[Way, ...] = STREAM
+
+    @property
+    def edited(self) -> bool:
+        """Whether something intervened in the run."""
+        return self.head.edited
+
+    def parts(self, by: Way) -> list[Part]:
+        """Of the stream that was read there."""
+        return self.read().parts(by)
+
+    @torch.no_grad()
+    def read(self) -> StreamNode:
+        """The stream that was read there."""
+        head, step = self.head, self.head.step
+        at = torch.tensor([self.position], device=head.at.device)
+        pattern = head.frozen.pattern(step.layer, head.at)[head.head, None][..., at]
+        pulled = through_attention(one_head(head.frozen.block(step.layer).attention, head.head), pattern, head.q)
+        return _read(head.frozen, step.reads, at, head.frozen.through(step, at, pulled.q), {}, head.beyond)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +263,7 @@ def _read(frozen: Frozen, stage: int, at: Rows, pulled: Pulled, biases: Mapping[
 
 def token_facts(frozen: Frozen, position: int) -> dict[str, Any]:
     """A position's token: its exact text and its id."""
-    token = int(frozen.record.tokens[0, position])
+    token = frozen.ids[position]
     return {"token": frozen.words.text(token), "id": token}
 
 

@@ -121,8 +121,14 @@ class Split:
         """The part of a label, such as ``"L0H3"``; a source or a token also by its position, ``"@3"``, or by its bare text."""
         for part in self.parts:
             at = f"@{part.facts['position']}" if part.kind in ("source", "token") and "position" in part.facts else None
-            if label in (part.label, part.facts.get("name"), at, part.facts.get("token")):
+            if label in (part.label, part.facts.get("name"), at):
                 return part
+        spoken = [part for part in self.parts if part.facts.get("token") == label]
+        if len(spoken) == 1:
+            return spoken[0]
+        if spoken:
+            places = " or ".join(f"@{part.facts['position']}" for part in spoken[:8])
+            raise InputError(f"{label!r:.40}, which is there {len(spoken)} times", "one of them", f"write {places}")
         labels = [part.facts.get("name", part.label) for part in self.parts]
         raise InputError(f"no part is called {label!r:.80}", "a part that is listed", did_you_mean(label, labels))
 

@@ -19,6 +19,14 @@ def joined(parts: Float[Tensor, "part ..."], constant: Float[Tensor, "..."] | No
     return parts if constant is None else torch.cat([parts[:1] + constant, parts[1:]])
 
 
+def added(one: Float[Tensor, "_ ..."], other: Float[Tensor, "_ ..."] | None) -> Float[Tensor, "_ ..."]:
+    """Parts, added up one by one; one side may have more of them than the other, or none."""
+    if other is None or len(one) == len(other):
+        return one if other is None else one + other
+    short, long = sorted((one, other), key=len)
+    return torch.cat([short + long[: len(short)], long[len(short) :]])
+
+
 def through_norm(
     norm: LayerNorm | RMSNorm, weights: NormWeights, scale: Float[Tensor, "*place"], parts: Float[Tensor, "part *place d_model"]
 ) -> Float[Tensor, "part *place d_model"]:

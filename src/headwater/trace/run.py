@@ -58,9 +58,10 @@ class Run(Record):
         """Ids as people read them."""
         return Spoken(self.tokenizer)
 
-    @cached_property
+    @property
     def frozen(self) -> Frozen:
         """The run with everything held fixed that it measured."""
+        # Not kept: the two would hold each other, and a run's tensors would wait for the garbage collector.
         return Frozen(self, self.words)
 
     def explain(

@@ -15,11 +15,11 @@ from headwater.model.record import Record
 from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, Step, course, layer_of
 from headwater.trace.frozen import Frozen
 from headwater.trace.pull import Covectors, Pulled, of_output_bias, through_feed_forward, through_heads, wanted_of_heads
+from headwater.trace.push import added
 from headwater.trace.question import Question
 
 ByPlace = Mapping[str, Float[Tensor, "_ *many pos"]]
 """By order, as far as there are any; by question; by position."""
-ByOrder = Float[Tensor, "_ *many row d_model"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class _Sweep:
     def _ask(self, step: AttentionStep | FeedForwardStep, q: Covectors) -> None:
         """Of the stage that a component reads, through its norm."""
         pulled = self._note(self.frozen.through(step, self.at, q))
-        self.pending[step.reads] = _plus(pulled, self.pending.get(step.reads))
+        self.pending[step.reads] = added(pulled, self.pending.get(step.reads))
 
     def _note(self, pulled: Pulled, layer: int | None = None) -> Covectors:
         """Write down what biases add, by their names in the model, and go on with the question."""
@@ -143,7 +143,7 @@ def sweep(record: Record, question: Question, *, orders: bool = False) -> Swept:
     alone, layer = q, None
     for stage in reversed(range(question.stage)):
         step = steps[stage]
-        q = _plus(q, on_its_way.pending.pop(stage + 1, None))
+        q = added(q, on_its_way.pending.pop(stage + 1, None))
         if getattr(step, "layer", None) != layer:
             alone, layer = q, getattr(step, "layer", None)
         q, alone = on_its_way.take(step, q, alone)
@@ -154,11 +154,3 @@ def sweep(record: Record, question: Question, *, orders: bool = False) -> Swept:
 def _downstream(names: dict[str, Tensor]) -> dict[str, Tensor]:
     """Layers in the order of the model, which a sweep goes against; within a layer as they are."""
     return dict(sorted(names.items(), key=lambda item: layer_of(item[0]) or 0))
-
-
-def _plus(one: ByOrder, other: ByOrder | None) -> ByOrder:
-    """Questions by order, added up; one may go to higher orders than the other."""
-    if other is None or len(one) == len(other):
-        return one if other is None else one + other
-    short, long = sorted((one, other), key=len)
-    return torch.cat([short + long[: len(short)], long[len(short) :]])

@@ -61,7 +61,7 @@ def streams(run: Record) -> ByOrder:
     """
     if run.tap is not NOBODY:
         raise InputError("a run in which something intervened", "a run of the model itself", "record it without a tap")
-    before = now = torch.zeros_like(run["embed"]).expand(run.config.layers + 1, *run["embed"].shape)
+    before = now = torch.zeros_like(run["embed"])[None]
     for stage, step in enumerate(course(run.config)):
         match step:
             case Given(site):
@@ -72,7 +72,7 @@ def streams(run: Record) -> ByOrder:
                 # A feed-forward layer beside attention reads what attention read, one stage earlier.
                 read = now if step.reads == stage else before
                 read = read if step.norm is None else _normed(run, f"L{step.layer}.{step.norm}", read)
-                after = now + _written(run, step, read)
+                after = push.added(now, _written(run, step, read))
         before, now = now, after
     return _normed(run, "final", now) if isinstance(run.config.norm, PreNorm) else now
 
@@ -84,13 +84,14 @@ def _normed(run: Record, name: str, parts: ByOrder) -> ByOrder:
     return push.through_norm(norm.norm, run.weights.norm(name), run[f"{name}.scale"], parts)
 
 
-def _written(run: Record, step: AttentionStep | FeedForwardStep, read: ByOrder) -> ByOrder:
+def _written(
+    run: Record, step: AttentionStep | FeedForwardStep, read: ByOrder
+) -> Float[Tensor, "one_more_order batch pos d_model"]:
     """What a component writes; through heads it has passed one more than what they read."""
     block = run.weights.blocks[step.layer]
     if isinstance(step, AttentionStep):
         writes = push.through_heads(block.attention, run[f"L{step.layer}.pattern"], read)
-        # The last order is still empty here: nothing has passed as many heads as there are layers.
-        return push.joined(torch.cat([torch.zeros_like(writes[:1]), writes[:-1]]), block.attention.b_O)
+        return push.joined(torch.cat([torch.zeros_like(writes[:1]), writes]), block.attention.b_O)
     assert block.feed_forward is not None, "a step only where there is a feed-forward layer"
     return push.through_feed_forward(block.feed_forward, run[f"L{step.layer}.gates"], read)
 

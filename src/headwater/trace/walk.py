@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from headwater.errors import InputError
 from headwater.trace.frozen import Frozen
-from headwater.trace.nodes import FeedForwardNode, HeadNode, NeuronNode, StreamNode
-from headwater.trace.parts import MOST, Node, Part, Split, group, with_edits
+from headwater.trace.nodes import FeedForwardNode, HeadNode, NeuronNode, SourceNode, StreamNode
+from headwater.trace.parts import MOST, Group, Node, Part, Split, group, with_edits
 
 SHARE, BUDGET = 0.9, 300
 
@@ -94,15 +94,16 @@ def walk(  # noqa: PLR0913  (how far to go, and how to say it)
     if not 0 < share <= 1 or budget < 1 or most < 0:
         given, needed = f"share {share}, budget {budget}, most {most}", "a share above 0 and up to 1, a budget from 1 on"
         raise InputError(given, needed, "change them")
-    if not isinstance(node, StreamNode | HeadNode | FeedForwardNode | NeuronNode):
+    if isinstance(node, Group):
         raise InputError(f"paths to {label}", "a number that the stream led to", "split it first, and walk to one of its parts")
-    home = node.position if isinstance(node, StreamNode) else None
-    found, expanded = _Walk(node.layer.frozen if isinstance(node, NeuronNode) else node.frozen, home), 1
+    found, expanded = _Walk(*_home(node)), 1
     found.meet(with_edits(_along(node), value, node), (ending or label,))
     while found.waiting and found.resolved < share and expanded < budget:
         found.follow()
         expanded += 1
     said = f"{found.resolved:.0%} of the absolute effect lies in paths followed to their end ({expanded:,} parts taken apart)"
+    if found.waiting and found.resolved < share:
+        said += f": the budget of {budget:,} ran out before {share:.0%}"
     facts = {"resolved": found.resolved, "expanded": expanded}
     parts = tuple(_told(found, most))
     return Split(label=label, value=value, by="path", parts=parts, node=node, ending=ending, remarks=(said,), facts=facts)
@@ -121,6 +122,21 @@ def _told(found: _Walk, most: int) -> list[Part]:
     return [*told, *([group(" and ".join(part.label for part in left), left, kind="remainder", facts=facts)] if left else [])]
 
 
+def _home(node: Node) -> tuple[Frozen, int | None]:
+    """The run that a node is of, and the position that it is about, where it is one."""
+    match node:
+        case StreamNode():
+            return node.frozen, node.position
+        case SourceNode():
+            return node.head.frozen, node.position
+        case NeuronNode():
+            return node.layer.frozen, None
+        case HeadNode() | FeedForwardNode():
+            return node.frozen, None
+        case _:
+            raise AssertionError("a group was refused before")
+
+
 def _along(node: Node) -> list[Part]:
     """What lies one step upstream."""
     match node:
@@ -128,7 +144,7 @@ def _along(node: Node) -> list[Part]:
             return node.components()
         case HeadNode():
             return node.sources()
-        case FeedForwardNode() | NeuronNode():
+        case SourceNode() | FeedForwardNode() | NeuronNode():
             return node.read().components()
         case _:
             # Embeddings or positions of several sources, told together.

@@ -2,11 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import groupby
+
+import torch
+from torch import Tensor
 
 from headwater.shapes import floats
 from headwater.trace.course import layer_of
 from headwater.trace.nodes import HeadNode, StreamNode, bias_parts, last_position, token_facts
-from headwater.trace.parts import Part, Way, group
+from headwater.trace.parts import Group, Part, Way, group
+from headwater.trace.pull import wanted_of_heads
 from headwater.trace.sweep import sweep
 
 
@@ -29,25 +34,40 @@ def by_layer(node: StreamNode) -> list[Part]:
 
 def by_source(node: StreamNode) -> list[Part]:
     """Where the last heads before the question took it from; what no head moved is told by kind."""
-    moved: dict[int, list[Part]] = {}
-    rest: list[Part] = []
-    for part in node.components():
-        if not isinstance(part.node, HeadNode):
-            rest.append(part)
-            continue
-        name = part.facts["name"]
-        for source in part.node.sources():
-            if source.kind == "source":
-                told = replace(source, label=f"{name} {source.label}", facts={**source.facts, "head": name})
-                moved.setdefault(source.facts["position"], []).append(told)
-            else:
-                rest.append(source)
-    return [*(_from(node, position, some) for position, some in sorted(moved.items())), *_by_kind(rest)]
+    frozen, parts = node.frozen, node.components()
+    heads = [part.node for part in parts if isinstance(part.node, HeadNode)]
+    rest = [part for part in parts if not isinstance(part.node, HeadNode)]
+    if not heads:
+        return _by_kind(rest)
+    read: list[Tensor] = []
+    for _, layer in groupby(heads, key=lambda head: head.step.layer):
+        some = list(layer)
+        wanted = wanted_of_heads(frozen.block(some[0].step.layer).attention, some[0].q)
+        read.append(torch.stack(frozen.sources(some[0].step.layer, node.question.at, wanted)))
+        rest += [bias for head in some for bias in bias_parts(head.biases(wanted))]
+    values, attention = torch.cat(read, dim=1)
+    last = last_position(frozen, node.question.at)
+    told = [_from(node, heads, at, values[:, at], attention[:, at]) for at in range(last + 1)]
+    return [*told, *_by_kind(rest)]
 
 
-def _from(node: StreamNode, position: int, parts: list[Part]) -> Part:
+def _from(node: StreamNode, heads: list[HeadNode], position: int, values: Tensor, attention: Tensor) -> Part:
+    """What all heads read at a position; each of them only when somebody asks."""
+
+    def members() -> list[Part]:
+        found = [
+            head.source(position, *each)
+            for head, each in zip(heads, zip(floats(values), floats(attention), strict=True), strict=True)
+        ]
+        names = [f"L{head.step.layer}H{head.head}" for head in heads]
+        return [
+            replace(part, label=f"{name} {part.label}", facts={**part.facts, "head": name})
+            for name, part in zip(names, found, strict=True)
+        ]
+
     facts = {"position": position} | token_facts(node.frozen, position)
-    return group(f"from {node.frozen.place(position)}", parts, kind="source", facts=facts)
+    label, total = f"from {node.frozen.place(position)}", float(values.double().sum())
+    return Part(label=label, value=total, kind="source", facts=facts, node=Group(members))
 
 
 def by_token(node: StreamNode) -> list[Part]:

@@ -99,8 +99,9 @@ def test_what_is_no_number_is_found_wherever_it_is():
 
 
 def test_what_only_splits_look_at_is_found_by_them():
-    """The stream that a block got is told by its sources; components and paths do without it."""
-    whole = record(random_weights(CONFIG, 5), TOKENS, MEASURED)
-    found = check(Run(whole.weights, whole.tokens, {**whole.kept, "L1.in": 1.5 * whole.kept["L1.in"]}), samples=12)
+    """A head's sources are told by what it read from them; components and paths do without that."""
+    whole = record(random_weights(CONFIG, 5), TOKENS, [*MEASURED, "L*.values"])
+    wrong = {site: 1.5 * value for site, value in whole.kept.items() if site.endswith((".in", ".values"))}
+    found = check(Run(whole.weights, whole.tokens, {**whole.kept, **wrong}), samples=20)
     assert max(found.components, found.paths) <= found.bound < found.splits
     assert not found.ok

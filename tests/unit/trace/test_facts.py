@@ -88,3 +88,20 @@ def test_each_question_has_its_own_token_to_compare_with_in_pieces_too(monkeypat
         assert float(found.values[row]) == pytest.approx(float(one.values[0]))
         assert torch.allclose(found.tokens[row], one.tokens[0], atol=1e-12)
         assert float(found.biases["b_U"][row]) == pytest.approx(float(one.biases["b_U"][0]))
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_every_neuron_is_made_of_what_opened_it(layer):
+    for neuron in RUN.explain(2, 2)[f"L{layer}.feed_forward"].split("neuron", most=None).parts:
+        for way in neuron.ways:
+            assert neuron.split(way).certificate < 1e-12, (neuron.label, way)
+
+
+@pytest.mark.parametrize("budget", [2, 5, 9])
+def test_a_walk_says_which_share_it_has_followed(budget):
+    walked = RUN.explain(token=2).walk(share=1.0, budget=budget, most=ALL)
+    *ended, rest = walked.parts
+    closed = sum(abs(path.value) for path in ended)
+    unfollowed = sum(abs(part.value) for some in rest.split(most=None).parts for part in some.split(most=None).parts)
+    assert walked.facts["resolved"] == pytest.approx(closed / (closed + unfollowed))
+    assert walked.facts["expanded"] == budget
