@@ -23,7 +23,7 @@ test: $(VENV)/.installed-dev ## Run the default tests (a few minutes)
 test-peers: $(VENV)/.installed-peers ## Compare with transformers and TransformerLens on random weights
 	$(PYTEST) -q -m peers tests/peers
 
-test-slow: $(VENV)/.installed-dev ## The laws with ten times the examples, and trainings killed a hundred times
+test-slow: $(VENV)/.installed-dev ## The laws with many more examples, and trainings killed a hundred times
 	HEADWATER_PROFILE=full $(PYTEST) -q -n $(WORKERS) tests/laws
 	$(PYTEST) -q -m slow tests/slow
 
