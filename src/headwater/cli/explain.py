@@ -170,7 +170,7 @@ def document(split: "Split", depth: int, most: int) -> dict[str, Any]:
             "parts": [told(each, left - 1) for each in below.parts],
         }
 
-    return split.plain() | {"remarks": list(split.remarks), "parts": [told(part, depth - 1) for part in split.parts]}
+    return split.plain() | {"remarks": [*split.remarks, *split.aside], "parts": [told(part, depth - 1) for part in split.parts]}
 
 
 def _hint(split: "Split", model: str, opened: list[str]) -> None:

@@ -98,7 +98,10 @@ class Record(Mapping[str, Tensor]):
 
     @torch.no_grad()
     def together(self, sites: Iterable[str]) -> dict[str, Tensor]:
-        """Some sites of one block, made again in one go where they were not kept."""
+        """Some sites of one block, made again in one go where they were not kept.
+
+        One alone has the bits of the pass. Several may differ in the last one: looking at patterns, say, changes how the rest is computed.
+        """
         names = [canonical(self.config, site) for site in sites]
         found = {
             name: self.kept[name] if name in self.kept else self.made[name]

@@ -24,6 +24,7 @@ from torch import Tensor
 from headwater.errors import InputError
 from headwater.model.config import ModelConfig, NoNorm, PostNorm, PreNorm
 from headwater.model.record import Record
+from headwater.model.taps import NOBODY
 from headwater.text.spoken import Spoken
 from headwater.trace import push
 from headwater.trace.frozen import Frozen
@@ -156,6 +157,8 @@ def experts(run: Record, position: int = -1, token: int | None = None) -> Expert
     (7, [5, 9, 7], 4.0)
     """
     check_one_text(run)
+    if run.tap is not NOBODY:
+        raise InputError("a run in which something intervened", "a run of the model itself", "record it without a tap")
     if not are_experts(run.config):
         given = f"a model of {run.config.layers} layers" + " with feed-forward layers" * (run.config.feed_forward is not None)
         raise InputError(given, "one layer of heads and nothing else", "use explain, which takes any model apart")

@@ -30,6 +30,9 @@ Kind: TypeAlias = Literal[
 ]
 MOST = 20
 """Parts of a list; the others are one remainder."""
+ALL = 2**62
+OF_A_WALK = ("resolved", "expanded")
+"""Facts that belong to a walk and to no other way of taking a number apart."""
 SEEN = 0.02
 """Of the largest part: what is smaller has no bar to speak of."""
 ROUNDING = 1e-6
@@ -105,6 +108,9 @@ class Split:
     ending: str = ""
     """What paths to it end in: ``logit``; its label unless there is a shorter word."""
     remarks: tuple[str, ...] = ()
+    """About the number."""
+    aside: tuple[str, ...] = ()
+    """About this way to take it apart."""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -134,15 +140,19 @@ class Split:
 
     def split(self, by: Way | None = None, *, most: int | None = MOST) -> "Split":
         """The same number, taken apart another way."""
-        again = take_apart(self.label, self.value, self.node, by, most=most, ending=self.ending)
-        return replace(again, remarks=(*self.remarks, *again.remarks), facts={**self.facts, **again.facts})
+        return self._again(take_apart(self.label, self.value, self.node, by, most=most, ending=self.ending))
 
     def walk(self, *, share: float | None = None, budget: int | None = None, most: int = MOST) -> "Split":
         """The strongest single paths, found best-first; ``headwater.trace.walk`` says how far."""
         from headwater.trace.walk import walk
 
         walked = walk(self.node, self.label, self.value, share=share, budget=budget, most=most, ending=self.ending)
-        return replace(walked, remarks=(*self.remarks, *walked.remarks), facts={**self.facts, **walked.facts})
+        return self._again(walked)
+
+    def _again(self, other: "Split") -> "Split":
+        """The same number taken apart another way, with what is known of it."""
+        own = {name: value for name, value in self.facts.items() if name not in OF_A_WALK}
+        return replace(other, remarks=self.remarks, facts={**own, **other.facts})
 
     def __str__(self) -> str:
         return written(self.tree())
@@ -161,7 +171,7 @@ class Split:
         certificate = f"certificate {self.certificate:.1e}: so far is the sum of the parts from the number"
         if any(part.kind == "edit" for part in self.parts):
             certificate += ", edits being all that nobody else wrote"
-        return Tree(title="", root=root, remarks=(*self.remarks, certificate))
+        return Tree(title="", root=root, remarks=(*self.remarks, *self.aside, certificate))
 
     def plain(self) -> dict[str, Any]:
         """For programs."""
@@ -224,7 +234,7 @@ def take_apart(label: str, value: float, node: Node | None, by: Way | None, *, m
     if chosen == "path":
         from headwater.trace.walk import walk
 
-        return walk(node, label, value, most=MOST if most is None else most, ending=ending)
+        return walk(node, label, value, most=ALL if most is None else most, ending=ending)
     parts = tuple(cut(with_edits(node.parts(chosen), value, node), chosen, most))
     return Split(label=label, value=value, by=chosen, parts=parts, node=node, ending=ending)
 

@@ -9,7 +9,7 @@ from typing import Any
 from headwater.circuits.head import HeadName
 from headwater.errors import InputError
 from headwater.model.record import Record
-from headwater.model.taps import Tap
+from headwater.model.taps import NOBODY, Tap
 from headwater.shapes import floats, whole
 from headwater.show.html import fragment
 from headwater.show.values import Table
@@ -81,12 +81,14 @@ class Run(Record):
             raise InputError("a difference that is centred too", "one of the two", "leave out against, or centred")
         question = about_logit(self, position, chosen, other, centred=centred)
         rest = 0.0 if other is None and not centred else float(logits.mean()) if centred else float(logits[other])
-        says = self._says(position, chosen) if other is None and are_experts(self.config) else ""
+        is_told = other is None and not centred and self.tap is NOBODY and are_experts(self.config)
+        says = self._says(position, chosen) if is_told and self._is_bare else ""
         node = StreamNode(self.frozen, question, says=says)
         label, value = self._label(position, chosen, other, centred=centred), float(logits[chosen]) - rest
         facts = {"position": position, **self._asked(position, chosen, other)}
         split = take_apart(label, value, node, None, most=MOST, ending="logit")
-        return replace(split, remarks=self._remarks(position, chosen, other), facts=facts)
+        remarks = (self._in_their_words(position, chosen),) if is_told else self._remarks(position, chosen, other)
+        return replace(split, remarks=remarks, facts=facts)
 
     def attend(self, head: HeadName, dest: int = -1, source: int | None = None, against: int | None = None) -> Attending:
         """Why a head at ``dest`` attends to ``source``: its score as a sum over what made the query and what made the key.
@@ -194,9 +196,17 @@ class Run(Record):
         )
         return {**at, **named, **other}
 
+    @property
+    def _is_bare(self) -> bool:
+        """Whether a one-layer model has nothing but tokens to say: no positions in the stream, no biases on the way."""
+        biases = [self.weights.blocks[0].attention.b_V, self.weights.norm("L0.norm_1").bias]
+        return "positions" not in self and all(bias is None for bias in biases)
+
+    def _in_their_words(self, position: int, token: int) -> str:
+        told = experts(self, position, token).words(self.words)
+        return told if self._is_bare else f"In the documents' terms, with positions and biases apart: {told}"
+
     def _remarks(self, position: int, token: int, against: int | None) -> tuple[str, ...]:
-        if against is None and are_experts(self.config):
-            return (experts(self, position, token).words(self.words),)
         p = self.logits_at(position)[0].double().softmax(dim=-1)
         said = f"p({self.words(token)}) = {float(p[token]):.4f}"
         if against is None:

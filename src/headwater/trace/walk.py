@@ -38,7 +38,8 @@ class _Walk:
             if part.node is None:
                 self.ended.append(_End(part, trail))
                 self.closed += size
-            elif size:
+            else:
+                # Even one that comes to nothing: paths inside it may cancel.
                 heapq.heappush(self.waiting, (-size, next(self.number), _End(part, trail)))
                 self.open += size
 
@@ -72,7 +73,12 @@ class _Walk:
     @property
     def resolved(self) -> float:
         """The share that has been followed to its end."""
-        return self.closed / (self.closed + self.open) if self.waiting else 1.0
+        # Running sums are rounded: neither may tell more than there is.
+        return (
+            min(1.0, self.closed / (self.closed + max(self.open, 0.0)))
+            if self.waiting and self.closed
+            else float(not self.waiting)
+        )
 
 
 def walk(  # noqa: PLR0913  (how far to go, and how to say it)
@@ -88,7 +94,7 @@ def walk(  # noqa: PLR0913  (how far to go, and how to say it)
     """Paths from tokens, positions and biases to what a node is about, the largest first; all others are one exact remainder.
 
     Parts are followed until ``share`` of the total absolute effect lies in paths that have reached their end, or ``budget`` parts have been
-    taken apart. The facts say which share that is, and how many were.
+    taken apart. The facts say which share that is, and how many were. A part inside which paths cancel looks small, and is followed late.
     """
     share, budget = SHARE if share is None else share, BUDGET if budget is None else budget
     if not 0 < share <= 1 or budget < 1 or most < 0:
@@ -98,15 +104,15 @@ def walk(  # noqa: PLR0913  (how far to go, and how to say it)
         raise InputError(f"paths to {label}", "a number that the stream led to", "split it first, and walk to one of its parts")
     found, expanded = _Walk(*_home(node)), 1
     found.meet(with_edits(_along(node), value, node), (ending or label,))
-    while found.waiting and found.resolved < share and expanded < budget:
+    while found.waiting and (share == 1 or found.resolved < share) and expanded < budget:
         found.follow()
         expanded += 1
     said = f"{found.resolved:.0%} of the absolute effect lies in paths followed to their end ({expanded:,} parts taken apart)"
-    if found.waiting and found.resolved < share:
+    if expanded == budget and found.waiting:
         said += f": the budget of {budget:,} ran out before {share:.0%}"
     facts = {"resolved": found.resolved, "expanded": expanded}
     parts = tuple(_told(found, most))
-    return Split(label=label, value=value, by="path", parts=parts, node=node, ending=ending, remarks=(said,), facts=facts)
+    return Split(label=label, value=value, by="path", parts=parts, node=node, ending=ending, aside=(said,), facts=facts)
 
 
 def _told(found: _Walk, most: int) -> list[Part]:

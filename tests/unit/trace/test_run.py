@@ -262,3 +262,56 @@ def test_the_likeliest_is_the_same_for_everyone():
     flat = hw.Model(weights.changed({"unembed.W_U": torch.zeros(3, 7)})).record([1, 2])
     assert flat.top(-1, 3) == [(0, pytest.approx(1 / 7)), (1, pytest.approx(1 / 7)), (2, pytest.approx(1 / 7))]
     assert flat.explain().facts["id"] == 0
+
+
+def test_paths_that_cancel_inside_a_head_are_walked_too():
+    """One head whose two sources come to +2 and -2: its own part is exactly 0."""
+    config = hw.ModelConfig(vocab=2, context=2, d_model=1, layers=1, attention=Attention(heads=1, d_head=1))
+    one = torch.ones(1, 1, 1)
+    tensors = {
+        "embed.W_E": torch.tensor([[1.0], [-1.0]]),
+        "blocks.0.attn.W_Q": 0 * one,
+        "blocks.0.attn.W_V": one,
+        "blocks.0.attn.W_O": 4 * one,
+        "unembed.W_U": torch.ones(1, 2),
+    }
+    run = hw.Model(hw.Weights.draw(config, seed=0).changed(tensors)).record([0, 1])
+    walked = run.explain(-1, 0).walk(share=1.0)
+    assert {path.label: path.value for path in walked.parts} == {
+        "#1@1 → logit": -1,
+        "#0@0 → L0H0 → logit": 2,
+        "#1@1 → L0H0 → logit": -2,
+    }
+    assert walked.facts["resolved"] == 1.0
+    assert run.explain(-1, 0).walk(share=0.5).facts["resolved"] <= 1.0
+
+
+def test_what_a_walk_said_is_not_said_of_other_ways(run):
+    walked = run.explain().walk()
+    assert "followed to their end" in str(walked)
+    again = walked.split("head")
+    assert "followed to their end" not in str(again)
+    assert "resolved" not in again.facts
+    assert "They do not add" in str(again).replace("\n", " ")
+    every = hw.load("two-layer").record(TEXT).explain().split("path", most=None)
+    assert len([path for path in every.parts if path.kind == "path"]) > 20
+
+
+def test_the_documents_words_are_used_only_where_they_are_true():
+    model = hw.load("one-layer")
+    edited = model.record(TEXT, tap=hw.Zero(model.place("L0H0"))).explain()
+    centred = model.record(TEXT).explain(centred=True)
+    for why in (edited, centred):
+        assert not any("trigram" in text or "bigram" in text for text in (*why.remarks, *(part.label for part in why.parts)))
+    config = ModelConfig(
+        vocab=9,
+        context=6,
+        d_model=4,
+        layers=1,
+        attention=Attention(heads=2, d_head=2),
+        norm=PreNorm(),
+        positions=LearnedPositions(),
+    )
+    placed = Run.of(record(random_weights(config, 0), torch.tensor([[1, 2, 3]]))).explain()
+    assert not any("trigram" in part.label for part in placed.parts)
+    assert placed.remarks[0].startswith("In the documents' terms, with positions and biases apart: ")
