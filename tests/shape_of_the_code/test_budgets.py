@@ -37,7 +37,10 @@ def run(code):
         ["generate", "--help"],
         ["convert", "--help"],
         ["demo", "--help"],
-        *([verb, "--help"] for verb in ("train", "eval", "study", "corpus", "heads", "check", "explain", "stream", "ablate", "attend")),
+        *(
+            [verb, "--help"]
+            for verb in ("train", "eval", "study", "corpus", "heads", "check", "explain", "stream", "ablate", "attend")
+        ),
     ],
 )
 def test_help_and_version_do_not_load_torch(arguments):
