@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from headwater.cli.pictures import check_pictures, write_pictures
 from headwater.cli.terminal import WHOLE, say, show_json, show_table, use_cores, watched, working
 from headwater.cli.texts import check_finite, read_run
 from headwater.errors import InputError
@@ -16,7 +17,7 @@ LENGTH = 64
 """Random tokens where no text is given, or as many as the model has room for."""
 
 
-def check(
+def check(  # noqa: PLR0913  (each is one choice a person makes on the command line)
     model: Path,
     text: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     /,
@@ -25,6 +26,8 @@ def check(
     samples: Annotated[int, WHOLE] = 8,
     seed: Annotated[int, WHOLE] = 0,
     json: Annotated[bool, Parameter(negative="")] = False,
+    html: Path | None = None,
+    svg: Path | None = None,
 ) -> int:
     """Add all parts up and compare with the model's own logits, at every position and over the whole vocabulary.
 
@@ -43,10 +46,15 @@ def check(
         Of the random tokens and the sample.
     json
         Print one JSON document instead of a table.
+    html
+        Write a page, self-contained: .html.
+    svg
+        Draw the differences at each position to a file: .svg, .png or .pdf.
     """
     from headwater.trace.check import check as add_up
     from headwater.trace.kept import is_run
 
+    check_pictures(html, svg)
     if samples < 0:
         raise InputError(f"--samples {samples}", "a number from 0 on", "ask for none or for some")
     if not 0 <= seed < 2**63:
@@ -63,6 +71,9 @@ def check(
         for table in found.tables():
             show_table(table.columns, table.rows, title=table.title)
         say(f"\n{found.remark()}")
+    if html is not None or svg is not None:
+        title = f"do the parts of {model} add up?"
+        write_pictures([*found.tables(), *found.curves()], title, html=html, svg=svg, remarks=[found.remark()])
     return 0 if found.ok else 1
 
 

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from headwater.model.config import NoNorm, PreNorm
 from headwater.model.forward import affine
+from headwater.shapes import floats
 from headwater.show.html import fragment
 from headwater.show.text import written
-from headwater.show.values import Progress, Table, silent
+from headwater.show.values import Line, Panel, Progress, Table, silent
 from headwater.trace import push
 from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, course
 from headwater.trace.parts import Part, Split, Way
@@ -29,20 +30,29 @@ DEEP, WALKED = 6, 20
 class Check:
     """How far sums of parts are from the model's own logits, at the most."""
 
-    components: float
-    """Every component's write, added up: over every position and the whole vocabulary."""
-    paths: float
-    """Every path from a token, a position or a bias, added up by order: over every position and the whole vocabulary."""
+    by_component: tuple[float, ...]
+    """Every component's write, added up: at each position the largest difference over the whole vocabulary."""
+    by_path: tuple[float, ...]
+    """Every path from a token, a position or a bias, added up by order: likewise."""
     splits: float
     """Every split of some logits drawn at random, followed upstream to its end."""
     sampled: int
     """Splits that were looked at."""
     bound: float
     """What rounding may come to in this format, at this width and depth, and with numbers of this size."""
-    positions: int
     vocab: int
     largest: float
     """The largest logit, to hold the others against."""
+
+    @property
+    def components(self) -> float:
+        """The largest difference of sums of components."""
+        return max(self.by_component)
+
+    @property
+    def paths(self) -> float:
+        """The largest difference of sums of paths."""
+        return max(self.by_path)
 
     @property
     def certificate(self) -> float:
@@ -53,6 +63,11 @@ class Check:
     def ok(self) -> bool:
         """Whether all of them are rounding."""
         return self.certificate <= self.bound
+
+    @property
+    def positions(self) -> int:
+        """How many there are."""
+        return len(self.by_component)
 
     def tables(self) -> tuple[Table, ...]:
         """For people."""
@@ -73,7 +88,16 @@ class Check:
         return f"{written(*self.tables())}\n\n{self.remark()}"
 
     def _repr_html_(self) -> str:
-        return fragment(*self.tables(), remarks=(self.remark(),))
+        return fragment(*self.tables(), *self.curves(), remarks=(self.remark(),))
+
+    def curves(self) -> tuple[Panel, ...]:
+        """For a plot: the differences at each position, and what rounding may come to."""
+        x = tuple(float(position) for position in range(self.positions))
+        sums = (("components", self.by_component), ("paths, by order", self.by_path))
+        lines = tuple(Line(label=f"sums of {name}", x=x, y=y) for name, y in sums)
+        bound = Line(label="what rounding may come to", x=x, y=(self.bound,) * len(x), kind="bound")
+        title = "largest |sum of parts − the model's own number|"
+        return (Panel(title=title, x="position", y="difference", lines=(*lines, bound), y_scale="log"),)
 
     def remark(self) -> str:
         """The answer, in words."""
@@ -104,20 +128,19 @@ def check(run: Run, *, samples: int = 8, seed: int = 0, progress: Progress = sil
     progress("paths", 0.4)
     W_U, b_U = run.weights.W_U.double(), None if run.weights.b_U is None else run.weights.b_U.double()
     # The model's own numbers, as it makes them: row by row they would be rounded in another way.
-    apart = [0.0, 0.0]
+    apart: tuple[list[float], list[float]] = ([], [])
     for rows, own in _logits(run, lambda share: progress("vocabulary", 0.4 + 0.4 * share)):
         for number, parts in enumerate((read, by_order.sum(dim=0))):
-            off = (affine(parts[0, rows], W_U, b_U) - own).abs().max()
-            apart[number] = max(apart[number], _counted(float(off)))
+            off = (affine(parts[0, rows], W_U, b_U) - own).abs().amax(dim=-1)
+            apart[number].extend(map(_counted, floats(off)))
     splits, sampled = _sampled(run, samples, seed)
     progress("splits", 1.0)
     return Check(
-        components=apart[0],
-        paths=apart[1],
+        by_component=tuple(apart[0]),
+        by_path=tuple(apart[1]),
         splits=splits,
         sampled=sampled,
         bound=_bound(run, size),
-        positions=run.tokens.shape[1],
         vocab=run.config.vocab,
         largest=float(run.logits.abs().max()),
     )

@@ -123,7 +123,7 @@ class Run(Record):
     def effect(
         self, edit: Tap | str, position: int = -1, token: str | int | None = None, against: str | int | None = None
     ) -> Effect:
-        """What an edit does to a token's logit: in the frozen model, and in the model as it is. A name such as ``"L1H4"`` means nothing there."""
+        """What an edit does to a token's logit: in the frozen model, and in the model as it is. A name such as ``"L1H4"`` stands for zeros there."""
         tap = Zero(self.place(edit)) if isinstance(edit, str) else edit
         chosen = self.top(position, 1)[0][0] if token is None else self.find(token)
         return effect(self, tap, position, chosen, None if against is None else self.find(against))

@@ -153,7 +153,7 @@ def test_what_cannot_be_asked_is_told_in_two_lines(headwater, arguments, said):
     assert result.stdout == ""
 
 
-def test_check_adds_everything_up(headwater, post):
+def test_check_adds_everything_up(headwater, post, tmp_path):
     for model in ("zero-layer", "two-layer", "block", post):
         document = json.loads(headwater("check", model, "--json").stdout)
         assert document["ok"] is True
@@ -162,6 +162,9 @@ def test_check_adds_everything_up(headwater, post):
     result = headwater("check", "block", TEXT)
     assert result.returncode == 0
     assert "the parts add up" in result.stdout
+    assert headwater("check", "block", TEXT, "--html", tmp_path / "c.html", "--svg", tmp_path / "c.svg").returncode == 0
+    assert "the parts add up" in (tmp_path / "c.html").read_text()
+    assert "what rounding may come to" in (tmp_path / "c.svg").read_text()
     assert f"5 positions × {hw.load('block').config.vocab:,} tokens" in result.stdout
 
 
