@@ -197,9 +197,10 @@ def test_what_was_removed_is_not_there_and_the_rest_is(member, seed):
     run, place = record(weights, tokens), Place("final")
     direction = vector(place, run, seed)
     left = record(weights, tokens, tap=Remove(place, direction))["final"]
-    assert torch.allclose(left @ direction, torch.zeros((), dtype=torch.float64), atol=1e-8)
     gone = run["final"] - left
-    assert torch.allclose(gone @ left[0, 0], torch.zeros((), dtype=torch.float64), atol=1e-8)
+    # By the sizes of what is multiplied: without norms a stream of three layers reaches hundreds of millions.
+    assert ((left @ direction).abs() <= 1e-9 * run["final"].norm(dim=-1) * direction.norm()).all()
+    assert ((gone @ left[0, 0]).abs() <= 1e-9 * run["final"].norm(dim=-1) * run["final"][0, 0].norm()).all()
 
 
 @half
