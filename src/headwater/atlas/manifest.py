@@ -93,10 +93,9 @@ class Manifest:
         return tuple(dict.fromkeys(file.table for file in self.files if file.table is not None))
 
     def parts(self, table: str) -> tuple[StoredFile, ...]:
-        """The files of a table, by rising ids."""
-        return tuple(
-            sorted((file for file in self.files if file.table == table), key=lambda file: (file.first or 0, file.path))
-        )
+        """The files of a table, by rising ids; those without rows last."""
+        found = [file for file in self.files if file.table == table]
+        return tuple(sorted(found, key=lambda file: (file.first is None, file.first or 0, file.path)))
 
     def plain(self) -> dict[str, Any]:
         """As it stands in the file, but for the hash."""
