@@ -8,6 +8,7 @@ import json
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -123,7 +124,7 @@ def commit(
         plan=dict(plan),
         heads=tuple(heads),
         vocab=vocab,
-        libraries={"headwater": __version__, "python": platform.python_version(), **dict(_versions())},
+        libraries=libraries(),
         files=files,
     )
     write_file(folder / MANIFEST, _written(manifest.plain()))
@@ -132,7 +133,8 @@ def commit(
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a finished atlas, every bit of it as it was written."""
-    data = read_bytes(_found(folder), MOST_BYTES)
+    check_is_there(folder)
+    data = read_bytes(folder / MANIFEST, MOST_BYTES)
     plain = parse_json(data, MANIFEST)
     if plain.get("format") != FORMAT:
         given = f"{folder} has the format {plain.get('format')!r:.40}"
@@ -146,6 +148,18 @@ def read_manifest(folder: Path) -> Manifest:
     return _manifest(plain)
 
 
+def check_is_there(folder: Path) -> None:
+    """Refuse a folder without a manifest; where an atlas is being built, say how to go on."""
+    if (folder / MANIFEST).exists():
+        return
+    if (folder / PLAN).exists():
+        raise ModelFileError(
+            f"{folder} is not finished", "an atlas with its manifest", "run the same headwater atlas build again: it goes on"
+        )
+    given = f"{folder} is no atlas" if folder.is_dir() else f"{folder} is not there"
+    raise ModelFileError(given, f"a folder with {MANIFEST}", f"make one: headwater atlas build MODEL --out {folder}")
+
+
 def paths_in(folder: Path) -> Iterator[str]:
     """Whatever lies in an atlas' folder, but for intermediate work; with ``/`` on every system."""
     paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
@@ -156,17 +170,6 @@ def sha256_of(path: Path) -> str:
     """The hash of a whole file."""
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _found(folder: Path) -> Path:
-    if (folder / MANIFEST).exists():
-        return folder / MANIFEST
-    if (folder / PLAN).exists():
-        raise ModelFileError(
-            f"{folder} is not finished", "an atlas with its manifest", "run the same headwater atlas build again: it goes on"
-        )
-    given = f"{folder} is no atlas" if folder.is_dir() else f"{folder} is not there"
-    raise ModelFileError(given, f"a folder with {MANIFEST}", f"make one: headwater atlas build MODEL --out {folder}")
 
 
 def _manifest(plain: dict[str, Any]) -> Manifest:
@@ -190,12 +193,13 @@ def _written(plain: dict[str, Any]) -> bytes:
     return json.dumps({**plain, "sha256": digest}, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
-def _versions() -> Iterator[tuple[str, str]]:
+def libraries() -> dict[str, str]:
+    """The versions of what numbers and bytes may depend on."""
+    found = {"headwater": __version__, "python": platform.python_version()}
     for library in LIBRARIES:
-        try:
-            yield library, version(library)
-        except PackageNotFoundError:
-            continue
+        with suppress(PackageNotFoundError):
+            found[library] = version(library)
+    return found
 
 
 def _stored(folder: Path, path: str, database: Any) -> StoredFile:

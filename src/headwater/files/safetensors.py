@@ -147,6 +147,17 @@ def write_tensors(path: Path, tensors: "Mapping[str, Tensor]", metadata: dict[st
         raise OSError(str(reason)) from None
 
 
+def hash_tensors(tensors: "Mapping[str, Tensor]", about: str = "") -> str:
+    """The SHA-256 of some words, and of tensors with their names, formats and shapes: what they are, not how they lie in a file."""
+    import torch
+
+    found = hashlib.sha256(about.encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        found.update(memoryview(cast(Any, tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy())))
+    return found.hexdigest()
+
+
 def fill(tensor: "Tensor", file: Any, digest: Any, name: str) -> None:
     """Read a contiguous tensor's bytes from where the file stands."""
     import torch

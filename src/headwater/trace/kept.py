@@ -4,12 +4,10 @@ The metadata says what is in it and has a hash over all of it, so that a changed
 gets is what the one before it leaves) are not written twice.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -17,7 +15,7 @@ from torch import Tensor
 from headwater.errors import ConfigError, InputError, ModelFileError
 from headwater.files.atomic import new_file
 from headwater.files.plain import parse_json
-from headwater.files.safetensors import read_header, read_tensors, write_tensors
+from headwater.files.safetensors import hash_tensors, read_header, read_tensors, write_tensors
 from headwater.model.config import ModelConfig
 from headwater.model.layout import check_names_and_shapes, tensor_shapes
 from headwater.model.record import KEPT, Record, check_tokens
@@ -45,7 +43,7 @@ def save(record: Record, path: Path, *, tokenizer: Tokenizer | None) -> None:
     tensors = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     about = json.dumps({"format": FORMAT, "model": to_plain(record.config)}, sort_keys=True)
     with new_file(path) as temporary:
-        write_tensors(temporary, tensors, {"headwater": about, "sha256": _hash(about, tensors)})
+        write_tensors(temporary, tensors, {"headwater": about, "sha256": hash_tensors(tensors, about)})
 
 
 def is_run(path: Path) -> bool:
@@ -71,7 +69,7 @@ def _record(metadata: Mapping[str, str], tensors: dict[str, Tensor]) -> Record:
     plain = parse_json(about.encode(), "metadata") if about else {}
     if plain.get("format") != FORMAT:
         raise ModelFileError(f"the format {plain.get('format')!r:.80}", FORMAT, "give a file that Run.save wrote")
-    if metadata.get("sha256") != _hash(about, tensors):
+    if metadata.get("sha256") != hash_tensors(tensors, about):
         raise ModelFileError(
             "bits that have changed since it was saved", "the file as it was", "restore it, or record the run again"
         )
@@ -117,11 +115,3 @@ def _words(tensors: Mapping[str, Tensor]) -> Tokenizer | None:
 
 def _named(tensors: Mapping[str, Tensor], kind: str) -> dict[str, Tensor]:
     return {name.removeprefix(kind): tensor for name, tensor in tensors.items() if name.startswith(kind)}
-
-
-def _hash(about: str, tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256(about.encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        digest.update(memoryview(cast(Any, tensor.contiguous().view(-1).view(torch.uint8).numpy())))
-    return digest.hexdigest()

@@ -13,7 +13,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -21,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from headwater.errors import HeadwaterError, InputError, ModelFileError
+from headwater.errors import HeadwaterError, ModelFileError
 from headwater.files.atomic import new_folder, write_file
+from headwater.files.lock import held
 from headwater.files.plain import read_json
 from headwater.files.safetensors import read_tensors, write_tensors
 
@@ -90,21 +90,7 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Generator[None]:
         """Keep every other process out of the folder until the block ends, however it ends."""
-        import fcntl
-
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                given = f"{self.path} is in use by process {file.read().strip() or 'unknown'}"
-                raise InputError(
-                    given, "a run folder of its own for each training", "wait for it, or give another --out"
-                ) from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+        with held(self.path, "a run folder of its own for each training"):
             yield
 
     def checkpoint_steps(self) -> list[int]:

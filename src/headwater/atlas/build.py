@@ -1,0 +1,272 @@
+"""An atlas from a model: plan, tasks, what is said about the whole, evidence, and the record that it is finished.
+
+Whatever is killed in between goes on where it was when the same is asked again, and ends in the same bytes.
+"""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+
+from headwater.atlas import against_text, joins
+from headwater.atlas.engines import Engine, Local
+from headwater.atlas.manifest import FORMAT, MANIFEST, PLAN, WORK, Manifest, commit, libraries, read_manifest
+from headwater.atlas.order import CorpusUse, Order, Plan, model_hash, subject_of, weights_at
+from headwater.atlas.settings import NormScale, Settings
+from headwater.atlas.subject import DIRECT
+from headwater.atlas.summary import choices_for, document, summaries
+from headwater.atlas.tasks import stages
+from headwater.circuits.head import every_head, find_head
+from headwater.circuits.norms import mean_scales
+from headwater.errors import HeadwaterError, InputError
+from headwater.files.atomic import write_file
+from headwater.files.lock import held
+from headwater.files.plain import read_json
+from headwater.files.safetensors import read_tensors
+from headwater.files.tables import read_table, write_table
+from headwater.model.config import NoNorm, RotaryPositions
+from headwater.model.sources import look
+from headwater.model.weights import Weights
+from headwater.settings import from_plain, to_plain
+from headwater.show.values import Progress, silent
+from headwater.text.corpus import Corpus
+from headwater.text.spoken import Spoken
+from headwater.text.tokenizer import Tokenizer, read_tokenizer
+
+MEASURED_WINDOWS = 32
+"""Windows of text that norms' mean scales are from."""
+MOST_WINDOW = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """What a person chooses about an atlas; the rest follows from the model and the text."""
+
+    k: int = 16
+    triples: int = 1000
+    each: int = 4
+    others: int | None = None
+    basis: Literal["tokens", "effective-tokens"] = "tokens"
+    offset: int = 0
+    rows: int = 65_536
+    windows: int = 256
+    """Windows of held-out text that the evidence is from."""
+    device: str = "cpu"
+
+
+def build(  # noqa: PLR0913  (of what, where to, how, against which text, by whom)
+    model: str | Path,
+    folder: str | Path,
+    chosen: Chosen | None = None,
+    *,
+    corpus: Corpus | None = None,
+    engine: Engine | None = None,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> Manifest:
+    """Write the tables of a model to a folder, or finish what is missing there."""
+    chosen, folder = chosen or Chosen(), Path(folder).absolute()
+    place = str(look(model).path.absolute())
+    weights, words = weights_at(place), _words(model)
+    plan = _plan(weights, words, chosen, corpus)
+    order = Order(plan, place, str(folder), chosen.device)
+    _check_folder(folder)
+    with held(folder / WORK, "a folder of its own for each atlas that is being built"):
+        _begin(order, overwrite=overwrite)
+        if not (folder / MANIFEST).exists():
+            _work(order, words, corpus, engine or Local(), progress)
+            model_facts = {"name": str(model), "sha256": plan.model, "config": to_plain(weights.config)}
+            commit(
+                folder,
+                model=model_facts,
+                settings=to_plain(plan.settings),
+                plan={"sha256": plan.sha256, "starts": order.starts, "edges": order.edges, "corpus": to_plain(plan.corpus)},
+                heads=plan.heads,
+                vocab=plan.vocab,
+            )
+        shutil.rmtree(folder / WORK)
+    return read_manifest(folder)
+
+
+def _words(model: str | Path) -> Tokenizer | None:
+    source = look(model)
+    return read_tokenizer(source.words) if source.words else None
+
+
+def _plan(weights: Weights, words: Tokenizer | None, chosen: Chosen, corpus: Corpus | None) -> Plan:
+    config = weights.config
+    return Plan(
+        format=FORMAT,
+        model=model_hash(weights),
+        words=words.sha256 if words else None,
+        vocab=config.vocab,
+        heads=tuple(map(str, every_head(config))) if config.layers else (),
+        settings=_settings(weights, chosen, corpus),
+        corpus=_use(weights, chosen, corpus) if corpus else None,
+        libraries=tuple(f"{name} {version}" for name, version in libraries().items()),
+    )
+
+
+def _settings(weights: Weights, chosen: Chosen, corpus: Corpus | None) -> Settings:
+    config = weights.config
+    if chosen.offset and not isinstance(config.positions, RotaryPositions):
+        raise InputError(f"an offset of {chosen.offset} without rotary positions", "scores that depend on it", "leave it out")
+    if chosen.basis == "effective-tokens" and config.feed_forward is None:
+        raise InputError("effective tokens of a model without feed-forward layers", "what they are made by", "use tokens")
+    scales: tuple[NormScale, ...] = ()
+    if corpus is not None and not isinstance(config.norm, NoNorm):
+        tokens = against_text.windows(corpus.train, _window(weights), MEASURED_WINDOWS)
+        measured = mean_scales(weights, torch.from_numpy(tokens)).values
+        # A few digits: what is measured anew when a build is taken up must be the same number.
+        scales = tuple(NormScale(site=site, value=float(f"{value:.6g}")) for site, value in sorted(measured.items()))
+    return Settings(
+        others=max(1, config.context - 1) if chosen.others is None else chosen.others,
+        k=min(chosen.k, config.vocab),
+        triples=chosen.triples,
+        each=min(chosen.each, config.vocab),
+        basis=chosen.basis,
+        offset=chosen.offset,
+        norms="the corpus' mean scale" if scales else "one",
+        scales=scales,
+        rows=chosen.rows,
+    )
+
+
+def _window(weights: Weights) -> int:
+    return min(weights.config.context, MOST_WINDOW)
+
+
+def _use(weights: Weights, chosen: Chosen, corpus: Corpus) -> CorpusUse:
+    digests = {file.name: file.sha256 for file in corpus.manifest.files}
+    window = _window(weights)
+    return CorpusUse(
+        tokenizer=corpus.manifest.tokenizer,
+        tokens=corpus.manifest.train.tokens,
+        sha256=f"{digests['train.bin']}{digests['held_out.bin']}",
+        windows=min(chosen.windows, len(corpus.held_out) // window),
+        window=window,
+    )
+
+
+def _check_folder(folder: Path) -> None:
+    """Before anything is made there: an atlas that was begun, or a new folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        there = sorted(path.name for path in folder.iterdir() if path.name != WORK)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"{folder} is a file", "a folder", "choose another name") from None
+    if there and PLAN not in there:
+        raise InputError(f"{folder} holds {there[0]!r:.80}", "a new folder, or one with an atlas", "choose another name")
+
+
+def _begin(order: Order, *, overwrite: bool) -> None:
+    """Write down what is to be built; refuse a folder in which something else was."""
+    path = order.path(PLAN)
+    if path.exists():
+        try:
+            before = from_plain(Plan, read_json(path))
+        except HeadwaterError:
+            before = None
+        if before == order.plan:
+            return
+        if not overwrite:
+            raise InputError(
+                f"{order.folder} holds {_difference(before, order.plan)}",
+                "an atlas of this model with these settings",
+                "give another --out, or --overwrite to build it anew",
+            )
+        for inner in Path(order.folder).iterdir():
+            if inner.name != WORK:
+                shutil.rmtree(inner) if inner.is_dir() else inner.unlink()
+        for inner in (Path(order.folder) / WORK).iterdir():
+            if inner.is_dir():
+                shutil.rmtree(inner)
+    write_file(path, json.dumps(to_plain(order.plan), indent=1).encode() + b"\n")
+
+
+def _difference(before: Plan | None, now: Plan) -> str:
+    """What is stale about another plan, in words."""
+    if before is None:
+        return "an atlas whose plan cannot be read"
+    if before.model != now.model:
+        return f"an atlas of other weights ({before.model[:12]}…, these are {now.model[:12]}…)"
+    for name in ("words", "corpus", "libraries"):
+        if getattr(before, name) != getattr(now, name):
+            return f"an atlas made with another {({'words': 'tokenizer', 'libraries': 'version of a library'}).get(name, name)}"
+    ours, theirs = to_plain(now.settings), to_plain(before.settings)
+    changed = [f"{name} {theirs.get(name)} instead of {ours.get(name)}" for name in ours if ours.get(name) != theirs.get(name)]
+    return f"an atlas with {', '.join(changed)[:160] or 'other settings'}"
+
+
+def _work(order: Order, words: Tokenizer | None, corpus: Corpus | None, engine: Engine, progress: Progress) -> None:
+    """Everything that is missing but the manifest."""
+    if not order.path("vocab.parquet").exists():
+        _write_vocabulary(order, words, corpus)
+    todo = [[task for task in stage if not task.is_done(order)] for stage in stages(order)]
+    todo = [stage for stage in todo if stage]
+    total, done = 1.25 * sum(map(len, todo)) or 1.0, 0
+    for stage in todo:
+        what, share = stage[0].kind, len(stage) / total
+        engine.run(order, stage, lambda part, at=done / total, what=what, share=share: progress(what, at + share * part))
+        done += len(stage)
+    steps = {
+        f"lines/{DIRECT}.safetensors": lambda: joins.write_lines(order, DIRECT),
+        "bigrams.parquet": lambda: _write_bigrams(order, corpus),
+        "strongest.parquet": lambda: joins.write_all_strongest(order),
+        "heads.json": lambda: _write_summaries(order),
+    }
+    if not order.plan.heads:
+        del steps["strongest.parquet"]
+    if corpus is not None and order.plan.heads:
+        steps |= {name: lambda: against_text.write(order, corpus) for name in against_text.FILES}
+    for number, (name, step) in enumerate(steps.items()):
+        progress(name, 0.8 + 0.2 * number / len(steps))
+        if not order.path(name).exists():
+            order.path(name).parent.mkdir(exist_ok=True)
+            step()
+
+
+def _write_vocabulary(order: Order, words: Tokenizer | None, corpus: Corpus | None) -> None:
+    """Every token's text, and how often it occurs; without a corpus every token is as likely as every other."""
+    vocab, spoken = order.plan.vocab, Spoken(words)
+    count = np.zeros(vocab, np.int64)
+    if corpus is not None:
+        count[: len(corpus.unigrams)] = corpus.unigrams
+    share = count / count.sum() if count.sum() else np.full(vocab, 1 / vocab)
+    ids = range(vocab)
+    write_table(
+        order.path("vocab.parquet"),
+        {
+            "id": np.arange(vocab, dtype=np.uint32),
+            "text": [spoken.text(token) for token in ids],
+            "shown": [spoken(token) for token in ids],
+            "count": count,
+            "share": share,
+        },
+    )
+
+
+def _write_bigrams(order: Order, corpus: Corpus | None) -> None:
+    """What the direct path says, with what it alone would give each out, and with the corpus' log-likelihood beside it."""
+    rows = read_table(order.parts(f"{WORK}/says", DIRECT))
+    normaliser = read_tensors(order.path(f"lines/{DIRECT}.safetensors"))["log_normaliser"].numpy()
+    rows["token"] = rows.pop("source")
+    rows = {name: rows[name] for name in ("token", "place", "out", "output")}
+    rows["log_share"] = rows["output"] - normaliser[rows["token"]]
+    if corpus is not None:
+        rows |= against_text.bigram_likelihoods(corpus.bigrams, rows["token"], rows["out"])
+    write_table(order.path("bigrams.parquet"), rows)
+
+
+def _write_summaries(order: Order) -> None:
+    subject = subject_of(order)
+    own = {
+        find_head(name, subject.config): read_tensors(order.path(f"lines/{name}.safetensors"))["own_rank"]
+        for name in order.plan.heads
+    }
+    with torch.no_grad():
+        write_file(order.path("heads.json"), document(summaries(subject.weights, choices_for(subject, own))))

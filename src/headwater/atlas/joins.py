@@ -1,0 +1,206 @@
+"""Skip-trigrams from the lists: the strongest of a head, and joined rows for every source, dest and out.
+
+For each head, joined rows are, raising and lowering each by itself: the best few of every source and of every out, exactly; the best few of every
+dest among its listed sources; and the strongest of all. Each stands there once. They are cut by the id that a person will look
+up, and merged over all heads.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headwater.atlas.lift import Looking, Speaking, Trigrams, best_of_each, strongest
+from headwater.atlas.lists import Lists, looking_of, read_dense, read_lists
+from headwater.atlas.order import WORK, Order
+from headwater.atlas.subject import DIRECT, Subject
+from headwater.circuits.factored import Factored
+from headwater.circuits.streamed.lines import Lines
+from headwater.files.atomic import new_file
+from headwater.files.safetensors import read_tensors, write_tensors
+from headwater.files.tables import read_table, write_table
+
+DIRECTIONS = {"by_source": "source", "by_dest": "dest", "by_out": "out"}
+GROUP = 16_384
+"""Rows of a row group of joined rows: small, since a search wants a few lines of them."""
+SIGNS = {"bound": 1, "bound_lowering": -1}
+
+
+def files(order: Order, name: str) -> list[str]:
+    """What is made for one head."""
+    cut = [f"{WORK}/{way}/{part:03d}.{name}.parquet" for way in DIRECTIONS for part in range(len(order.edges) - 1)]
+    return [*cut, f"{WORK}/strongest/{name}.parquet", f"lines/{name}.safetensors"]
+
+
+def write_trigrams(order: Order, subject: Subject, name: str) -> None:
+    """The skip-trigrams of one head."""
+    found = [_Head.of(order, subject, name, sign) for sign in SIGNS.values()]
+    best = [strongest(head.speaking, order.settings.triples) for head in found]
+    joined = [_once(Trigrams.joined([*head.joined(order.settings.each), top])) for head, top in zip(found, best, strict=True)]
+    bounds = {word: head.bound(order.settings.each) for word, head in zip(SIGNS, found, strict=True)}
+    looking = found[0].speaking.looking
+    _write_strongest(order, name, looking, best[0], best[1].negated())
+    _cut(order, name, looking, Trigrams.joined([joined[0], joined[1].negated()]))
+    write_lines(order, name, bounds)
+
+
+def write_lines(order: Order, name: str, more: dict[str, Tensor] | None = None) -> None:
+    """All that there is one number of for every token, in one file."""
+    tables = ("says",) if name == DIRECT else ("says", "seeks", "sought")
+    dense = {key: value for table in tables for key, value in read_dense(order, table, name).items()}
+    if "own_rank" not in dense:
+        dense |= read_tensors(order.path(f"{WORK}/own/{name}.safetensors"))
+    with new_file(order.path(f"lines/{name}.safetensors")) as path:
+        write_tensors(path, dict(sorted((dense | (more or {})).items())))
+
+
+@dataclass(frozen=True, eq=False)
+class _Head:
+    """A head's lists on the way to skip-trigrams that raise an output; for those that lower one, with every output negated."""
+
+    speaking: Speaking
+    seeks: Lists
+    said: Int[Tensor, "out k"]
+
+    @staticmethod
+    def of(order: Order, subject: Subject, name: str, sign: int) -> "_Head":
+        looking, outputs = looking_of(order, subject, name), subject.outputs(name)
+        looking = Looking(looking.scores.to(device="cpu"), looking.mass.cpu(), looking.others)
+        dests = read_lists(order, "sought", name, ("dest", "score")).top
+        says, said = (
+            read_lists(order, table, name, (other, "output")) for table, other in (("says", "out"), ("said", "source"))
+        )
+        outs, sources = (says.top, said.top) if sign > 0 else (says.bottom, said.bottom)
+        speaking = Speaking(
+            looking,
+            Factored(sign * outputs.left.cpu(), outputs.right.cpu()),
+            Lines(dests["dest"], dests["score"] - looking.mass[dests["dest"]], 0.0),
+            Lines(outs["out"], sign * outs["output"], 0.0),
+        )
+        return _Head(speaking, read_lists(order, "seeks", name, ("source", "score")), sources["source"])
+
+    def joined(self, each: int) -> list[Trigrams]:
+        """The best few of every source, every out and every dest."""
+        own = self.speaking.best(each)
+        by_out, by_dest = self._of_outs(each), self._of_dests(each)
+        return [
+            best_of_each(own, own.source, each),
+            best_of_each(by_out, by_out.out, each),
+            best_of_each(by_dest, by_dest.dest, each),
+        ]
+
+    def bound(self, each: int) -> Tensor:
+        """For every source: each of its skip-trigrams of this sign with a larger lift, in size, is among the joined rows."""
+        own = self.speaking.best(each)
+        listed = best_of_each(own, own.source, each)
+        counts = torch.bincount(listed.source, minlength=self.speaking.outputs.shape[0])
+        last = counts.cumsum(0) - 1
+        return torch.where(counts == each, listed.lift[last.clamp(min=0)] if len(listed) else 0.0, 0.0)
+
+    def _of_outs(self, each: int) -> Trigrams:
+        """Of every out the sources that raise it most, each with its best dests: the n-th of these cannot come before the n-th of those."""
+        i, j = _triangle(each, self.said.shape[1], self.speaking.dests.ids.shape[1])
+        source = self.said[:, i]
+        out = torch.arange(len(self.said))[:, None].expand_as(source)
+        output = self._outputs(source, out)
+        return self._above_zero(source, self.speaking.dests.ids[source, j], out, self.speaking.dests.values[source, j], output)
+
+    def _of_dests(self, each: int) -> Trigrams:
+        """Of every dest its listed sources, each with what is said most."""
+        sources, score = self.seeks.top["source"], self.seeks.top["score"]
+        outs = self.speaking.outs
+        shape = (*sources.shape, min(each, outs.ids.shape[1]))
+        dest = torch.arange(len(sources))[:, None, None].expand(shape)
+        source, lead = (
+            sources[:, :, None].expand(shape),
+            (score - self.speaking.looking.mass[:, None])[:, :, None].expand(shape),
+        )
+        return self._above_zero(source, dest, outs.ids[sources][:, :, :each], lead, outs.values[sources][:, :, :each])
+
+    def _outputs(self, source: Tensor, out: Tensor) -> Tensor:
+        from headwater.circuits.streamed.exact import dots
+
+        outputs = self.speaking.outputs
+        return dots(outputs.left, outputs.right.T, source.flatten(), out.flatten()).view(source.shape)
+
+    def _above_zero(self, source: Tensor, dest: Tensor, out: Tensor, lead: Tensor, output: Tensor) -> Trigrams:
+        flat = [each.flatten() for each in (source, dest, out, lead, output)]
+        attention = self.speaking.looking.attention(flat[3])
+        found = Trigrams(*flat, attention, attention * flat[4])
+        return found.some(found.lift > 0)
+
+
+def _triangle(each: int, across: int, down: int) -> tuple[Tensor, Tensor]:
+    """Places ``i, j`` from 0 on with ``i + j < each``."""
+    i, j = torch.meshgrid(torch.arange(min(each, across)), torch.arange(min(each, down)), indexing="ij")
+    return i[i + j < each], j[i + j < each]
+
+
+def _once(triples: Trigrams) -> Trigrams:
+    """Each triple one time only."""
+    ordered = triples.ordered()
+    same = torch.ones(max(0, len(ordered) - 1), dtype=torch.bool)
+    for ids in (ordered.source, ordered.dest, ordered.out):
+        same &= ids[1:] == ids[:-1]
+    return ordered.some(torch.cat([torch.ones(min(1, len(ordered)), dtype=torch.bool), ~same]))
+
+
+def _columns(triples: Trigrams, looking: Looking) -> dict[str, NDArray[np.generic]]:
+    ids = {name: getattr(triples, name).numpy().astype(np.uint32) for name in DIRECTIONS.values()}
+    score = looking.score(triples.dest, triples.source)
+    return {**ids, "score": score.numpy(), **{name: getattr(triples, name).numpy() for name in ("output", "attention", "lift")}}
+
+
+def _write_strongest(order: Order, name: str, looking: Looking, raising: Trigrams, lowering: Trigrams) -> None:
+    """Raising ones by falling lift with places 1, 2 …, before them lowering ones: sorted by place."""
+    back = torch.arange(len(lowering)).flip(0)
+    place = np.concatenate([-1 - back.numpy(), 1 + np.arange(len(raising))]).astype(np.int32)
+    columns = _columns(Trigrams.joined([lowering.some(back), raising]), looking)
+    write_table(order.path(f"{WORK}/strongest/{name}.parquet"), {"place": place, **columns})
+
+
+def _cut(order: Order, name: str, looking: Looking, triples: Trigrams) -> None:
+    """The same rows three times, each time in parts by another id."""
+    columns = _columns(triples, looking)
+    head = np.full(len(triples), order.plan.heads.index(name), np.uint16)
+    rows = {
+        "head": head,
+        **{key: value.astype(np.float32) if value.dtype.kind == "f" else value for key, value in columns.items()},
+    }
+    for way, key in DIRECTIONS.items():
+        for part, (first, end) in enumerate(zip(order.edges, order.edges[1:], strict=False)):
+            chosen = (rows[key] >= first) & (rows[key] < end)
+            write_table(
+                order.path(f"{WORK}/{way}/{part:03d}.{name}.parquet"), {key: value[chosen] for key, value in rows.items()}
+            )
+
+
+def write_merged(order: Order, way: str, part: int) -> None:
+    """The joined rows of all heads for some ids, sorted by id, then by falling size of lift."""
+    rows = read_table([order.path(f"{WORK}/{way}/{part:03d}.{name}.parquet") for name in order.plan.heads])
+    others = [key for key in DIRECTIONS.values() if key != DIRECTIONS[way]]
+    chosen = np.lexsort((*(rows[key] for key in reversed(others)), rows["head"], -np.abs(rows["lift"]), rows[DIRECTIONS[way]]))
+    write_table(
+        order.path(f"trigrams/{way}/{part:03d}.parquet"), {key: value[chosen] for key, value in rows.items()}, groups=GROUP
+    )
+
+
+def write_all_strongest(order: Order) -> None:
+    """The strongest of all heads in one table, with their places among all: equal lifts by head, then as in the head."""
+    parts = [read_table(order.path(f"{WORK}/strongest/{name}.parquet")) for name in order.plan.heads]
+    head = np.repeat(np.arange(len(parts), dtype=np.uint16), [len(part["place"]) for part in parts])
+    rows = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    in_model = np.zeros(len(head), np.int32)
+    for sign in (1, -1):
+        mine = (rows["place"] * sign > 0).nonzero()[0]
+        order_of = mine[np.lexsort((sign * rows["place"][mine], head[mine], -sign * rows["lift"][mine]))][
+            : order.settings.triples
+        ]
+        in_model[order_of] = sign * np.arange(1, len(order_of) + 1)
+    write_table(
+        order.path("strongest.parquet"),
+        {"head": head, "place": rows.pop("place"), "in_model": np.ma.masked_equal(in_model, 0), **rows},
+    )
