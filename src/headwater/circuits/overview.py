@@ -1,17 +1,17 @@
 """All that is said about heads from their weights, gathered: one value for each head."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwater.circuits.behaviour import Attending, Induction, attending, induction
 from headwater.circuits.chance import DRAWS, Draws
 from headwater.circuits.composition import Composition, Link, composition
-from headwater.circuits.copying import COPYING, SELF_MATCH, Known, Panel, Words, copying
+from headwater.circuits.copying import COPYING, NOTHING, SELF_MATCH, Known, Panel, Words, copying
 from headwater.circuits.cores import ov_cores, qk_cores
 from headwater.circuits.factored import Factored
 from headwater.circuits.families import Cores
@@ -101,6 +101,8 @@ class Choices:
     partners: int = 3
     ranks: bool = True
     """Whether to look where each token stands in its own row, which takes a pass over all entries of each circuit."""
+    own_ranks: Mapping[Head, Int[Tensor, " vocab"]] = field(default_factory=dict[Head, Tensor])
+    """Where tokens stand in their own rows of OV circuits, as far as a pass over all entries has told before; no second one is made."""
     draws: Draws = DRAWS
 
     def rotary_offset(self, config: ModelConfig) -> int | None:
@@ -138,8 +140,8 @@ def overview(
         told.append(
             Overview(
                 head=head,
-                copying=judged(says, choices, ov_found[head]),
-                self_match=judged(seeks, choices, qk_found[head], SELF_MATCH),
+                copying=judged(says, choices, Known(ov_found[head], choices.own_ranks.get(head))),
+                self_match=judged(seeks, choices, Known(qk_found[head]), SELF_MATCH),
                 ov=Strength.of(ov_found[head]),
                 qk=Strength.of(qk_found[head]),
                 attending=of_position.get(head),
@@ -153,9 +155,9 @@ def overview(
     return told, pairs
 
 
-def judged(circuit: Circuit, choices: Choices = PLAIN, cores: Cores | None = None, words: Words = COPYING) -> Panel:
+def judged(circuit: Circuit, choices: Choices = PLAIN, known: Known = NOTHING, words: Words = COPYING) -> Panel:
     """The panel of a circuit from tokens to tokens."""
-    known = Known(cores, leaves_out_ranks=not choices.ranks)
+    known = replace(known, leaves_out_ranks=not choices.ranks)
     return copying(circuit, frequencies=choices.frequencies, known=known, draws=choices.draws, words=words)
 
 
