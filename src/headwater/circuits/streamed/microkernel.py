@@ -62,12 +62,11 @@ class Tile(NamedTuple):
     asks: Any
 
 
-class _Writer:
-    """Writes the instructions of one tile."""
+class Instructions:
+    """Writes what every tile needs."""
 
-    def __init__(self, builder: Any, form: _Form, tile: Tile) -> None:
-        self.builder, self.form, self.tile = builder, form, tile
-        self.zero = ir.Constant(form.totals, [0] * form.lanes)
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
 
     def load(self, address: Value, kind: ir.Type, index: int = 0) -> Value:
         """Number ``index`` of an array, wherever it lies."""
@@ -84,6 +83,15 @@ class _Writer:
         nothing = ir.Constant(kind, ir.Undefined)
         first = self.builder.insert_element(nothing, value, _I32(0))
         return self.builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_I32, kind.count), [0] * kind.count))
+
+
+class _Writer(Instructions):
+    """Writes the instructions of one tile."""
+
+    def __init__(self, builder: Any, form: _Form, tile: Tile) -> None:
+        super().__init__(builder)
+        self.form, self.tile = form, tile
+        self.zero = ir.Constant(form.totals, [0] * form.lanes)
 
     def limit(self, index: int) -> Value:
         """One of the row's limits in every lane."""

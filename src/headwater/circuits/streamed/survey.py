@@ -1,7 +1,7 @@
 """One pass over all entries of ``left @ rightᵀ``, and exact answers from it.
 
-Which kernel goes over them is decided here: the fused one where the processor has what it needs and the matrix is large enough for
-it to pay, plain torch otherwise. The answers are the same.
+Which kernel goes over them is decided here: the fused ones where the processor has what they need and the matrix is large enough for
+them to pay, plain torch otherwise. The answers are the same; log-sum-exps are so to the precision of the factors' format.
 """
 
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headwater.circuits.streamed import fused, tiles
+from headwater.circuits.streamed import fused, sums, tiles
 from headwater.circuits.streamed.exact import comfortable, settle, settle_ranks
 from headwater.circuits.streamed.lines import Lines
 from headwater.circuits.streamed.scan import Kernel, Progress, Scan, Wants, silent
@@ -48,8 +48,8 @@ def survey(
     if power:
         # Sums of exponentials know sizes, everything else only what is larger than what.
         entries = survey(left, right, replace(wants, logsumexp=None), progress, kernel=kernel).scaled(power)
-        sums = tiles.scan(given[0].double(), given[1].double(), Wants(logsumexp=wants.logsumexp)).logsumexp
-        return replace(entries, logsumexp=sums)
+        summed = tiles.scan(given[0].double(), given[1].double(), Wants(logsumexp=wants.logsumexp))
+        return replace(entries, logsumexp=summed.logsumexp)
     found = (kernel or choose(left, right, wants))(left, right, wants, progress)
     top_rows = found.top_rows and settle(left, right, found.top_rows, wants.top_rows)
     bottom_rows = found.bottom_rows and settle(-left, right, found.bottom_rows, wants.bottom_rows).negated()
@@ -70,6 +70,8 @@ def survey(
 
 def choose(left: Tensor, right: Tensor, wants: Wants) -> Kernel:
     """The fastest kernel for this matrix on this machine."""
+    if sums.pays(left, right, wants):
+        return sums.scan
     rest = replace(wants, logsumexp=None)
     if left.device.type != "cpu" or wants.only_sums or not fused.pays(len(left), len(right), left.shape[1], rest):
         return tiles.scan
@@ -77,10 +79,11 @@ def choose(left: Tensor, right: Tensor, wants: Wants) -> Kernel:
 
 
 def apart(left: Tensor, right: Tensor, wants: Wants, progress: Progress = silent) -> Scan:
-    """The fused kernel for all it can do, and log-sum-exps by torch: together faster than torch alone."""
+    """The fused kernel for all it can do, and log-sum-exps in a pass of their own: together faster than torch alone."""
     found = fused.scan(left, right, replace(wants, logsumexp=None), lambda share: progress(share / 2))
-    sums = tiles.scan(left, right, Wants(logsumexp=wants.logsumexp), lambda share: progress(0.5 + share / 2))
-    return replace(found, logsumexp=sums.logsumexp)
+    only = Wants(logsumexp=wants.logsumexp)
+    summed = choose(left, right, only)(left, right, only, lambda share: progress(0.5 + share / 2))
+    return replace(found, logsumexp=summed.logsumexp)
 
 
 def _check(left: Tensor, right: Tensor, wants: Wants) -> None:
