@@ -3,6 +3,7 @@
 Equal arrays give equal bytes (under one version of DuckDB), and a file is there as a whole or not at all.
 """
 
+import atexit
 import functools
 import os
 import re
@@ -121,6 +122,8 @@ def _database() -> "DuckDBPyConnection":
 def _database_of(process: int) -> "DuckDBPyConnection":
     """One for each process, since none survives a fork; one thread, since with several the bytes would depend on who is first."""
     del process
+    # Gone before Python takes down what it is made of, or DuckDB complains about it.
+    atexit.register(_database_of.cache_clear)
     return _connected(1, MEMORY)
 
 
