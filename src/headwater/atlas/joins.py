@@ -13,11 +13,12 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwater.atlas.lift import Looking, Speaking, Trigrams, best_of_each, strongest
+from headwater.atlas.lift import Looking, Speaking, Trigrams, among_the_first, best_of_each, strongest
 from headwater.atlas.lists import Lists, looking_of, read_dense, read_lists
 from headwater.atlas.order import WORK, Order
 from headwater.atlas.subject import DIRECT, Subject
 from headwater.circuits.factored import Factored
+from headwater.circuits.streamed.exact import dots
 from headwater.circuits.streamed.lines import Lines
 from headwater.files.atomic import new_file
 from headwater.files.safetensors import read_tensors, write_tensors
@@ -39,12 +40,13 @@ def write_trigrams(order: Order, subject: Subject, name: str) -> None:
     """The skip-trigrams of one head."""
     found = [_Head.of(order, subject, name, sign) for sign in SIGNS.values()]
     best = [strongest(head.speaking, order.settings.triples) for head in found]
-    joined = [_once(Trigrams.joined([*head.joined(order.settings.each), top])) for head, top in zip(found, best, strict=True)]
-    bounds = {word: head.bound(order.settings.each) for word, head in zip(SIGNS, found, strict=True)}
+    each = [head.joined(order.settings.each) for head in found]
+    joined = [_once(Trigrams.joined([*some, top])) for some, top in zip(each, best, strict=True)]
+    bounds = [_bound(of_source, order.settings.each, order.plan.vocab) for of_source, _, _ in each]
     looking = found[0].speaking.looking
     _write_strongest(order, name, looking, best[0], best[1].negated())
     _cut(order, name, looking, Trigrams.joined([joined[0], joined[1].negated()]))
-    write_lines(order, name, bounds)
+    write_lines(order, name, dict(zip(SIGNS, bounds, strict=True)))
 
 
 def write_lines(order: Order, name: str, more: dict[str, Tensor] | None = None) -> None:
@@ -82,55 +84,45 @@ class _Head:
         )
         return _Head(speaking, read_lists(order, "seeks", name, ("source", "score")), sources["source"])
 
-    def joined(self, each: int) -> list[Trigrams]:
+    def joined(self, each: int) -> tuple[Trigrams, Trigrams, Trigrams]:
         """The best few of every source, every out and every dest."""
-        own = self.speaking.best(each)
         by_out, by_dest = self._of_outs(each), self._of_dests(each)
-        return [
-            best_of_each(own, own.source, each),
+        return (
+            self.speaking.listed().best_of_each(each),
             best_of_each(by_out, by_out.out, each),
             best_of_each(by_dest, by_dest.dest, each),
-        ]
-
-    def bound(self, each: int) -> Tensor:
-        """For every source: each of its skip-trigrams of this sign with a larger lift, in size, is among the joined rows."""
-        own = self.speaking.best(each)
-        listed = best_of_each(own, own.source, each)
-        counts = torch.bincount(listed.source, minlength=self.speaking.outputs.shape[0])
-        last = counts.cumsum(0) - 1
-        return torch.where(counts == each, listed.lift[last.clamp(min=0)] if len(listed) else 0.0, 0.0)
+        )
 
     def _of_outs(self, each: int) -> Trigrams:
         """Of every out the sources that raise it most, each with its best dests: the n-th of these cannot come before the n-th of those."""
         i, j = _triangle(each, self.said.shape[1], self.speaking.dests.ids.shape[1])
-        source = self.said[:, i]
+        source, outputs = self.said[:, i], self.speaking.outputs
         out = torch.arange(len(self.said))[:, None].expand_as(source)
-        output = self._outputs(source, out)
-        return self._above_zero(source, self.speaking.dests.ids[source, j], out, self.speaking.dests.values[source, j], output)
+        output = dots(outputs.left, outputs.right.T, source.flatten(), out.flatten()).view(source.shape)
+        dests = self.speaking.dests
+        return self._first(each, source, dests.ids[source, j], out, dests.values[source, j], output)
 
     def _of_dests(self, each: int) -> Trigrams:
         """Of every dest its listed sources, each with what is said most."""
-        sources, score = self.seeks.top["source"], self.seeks.top["score"]
-        outs = self.speaking.outs
-        shape = (*sources.shape, min(each, outs.ids.shape[1]))
-        dest = torch.arange(len(sources))[:, None, None].expand(shape)
-        source, lead = (
-            sources[:, :, None].expand(shape),
-            (score - self.speaking.looking.mass[:, None])[:, :, None].expand(shape),
-        )
-        return self._above_zero(source, dest, outs.ids[sources][:, :, :each], lead, outs.values[sources][:, :, :each])
+        outs, width = self.speaking.outs, min(each, self.speaking.outs.ids.shape[1])
+        sources = self.seeks.top["source"].repeat_interleave(width, dim=1)
+        lead = (self.seeks.top["score"] - self.speaking.looking.mass[:, None]).repeat_interleave(width, dim=1)
+        nth = torch.arange(width).repeat(self.seeks.top["source"].shape[1])
+        dest = torch.arange(len(sources))[:, None].expand_as(sources)
+        return self._first(each, sources, dest, outs.ids[sources, nth], lead, outs.values[sources, nth])
 
-    def _outputs(self, source: Tensor, out: Tensor) -> Tensor:
-        from headwater.circuits.streamed.exact import dots
+    def _first(self, each: int, source: Tensor, dest: Tensor, out: Tensor, lead: Tensor, output: Tensor) -> Trigrams:  # noqa: PLR0913
+        """What can be among the best of its line, a row of each of these."""
+        attention = self.speaking.looking.attention(lead)
+        chosen = among_the_first(attention * output, each)
+        return Trigrams(*(one[chosen] for one in (source, dest, out, lead, output, attention, attention * output)))
 
-        outputs = self.speaking.outputs
-        return dots(outputs.left, outputs.right.T, source.flatten(), out.flatten()).view(source.shape)
 
-    def _above_zero(self, source: Tensor, dest: Tensor, out: Tensor, lead: Tensor, output: Tensor) -> Trigrams:
-        flat = [each.flatten() for each in (source, dest, out, lead, output)]
-        attention = self.speaking.looking.attention(flat[3])
-        found = Trigrams(*flat, attention, attention * flat[4])
-        return found.some(found.lift > 0)
+def _bound(listed: Trigrams, each: int, vocab: int) -> Tensor:
+    """For every source: each of its skip-trigrams of this sign with a larger lift, in size, is among the joined rows."""
+    counts = torch.bincount(listed.source, minlength=vocab)
+    last = (counts.cumsum(0) - 1).clamp(min=0)
+    return torch.where(counts == each, listed.lift[last], 0.0) if len(listed) else torch.zeros(vocab, dtype=torch.float64)
 
 
 def _triangle(each: int, across: int, down: int) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwater.circuits.factored import Factored
@@ -29,6 +29,7 @@ from headwater.circuits.streamed.lines import Lines
 
 AT_ONCE = 2**22
 """Triples held at once."""
+EVERY = slice(None)
 SOURCES = 64
 """Sources looked at whole before the floor is raised again."""
 
@@ -62,16 +63,9 @@ class Trigrams:
 
     def first(self, count: int) -> "Trigrams":
         """The strongest few."""
-        if len(self) > 4 * count:
-            # Most are far below: only what is not is worth sorting.
-            floor = self.lift.topk(count).values[-1]
-            return (
-                self.some(self.lift >= floor).first(count) if int((self.lift >= floor).sum()) <= 4 * count else self._cut(count)
-            )
-        return self._cut(count)
-
-    def _cut(self, count: int) -> "Trigrams":
-        return self.ordered().some(torch.arange(min(count, len(self)), device=self.lift.device))
+        # Most may be far below: only what is not is worth sorting.
+        near = self if len(self) <= count else self.some(self.lift >= self.lift.topk(count).values[-1])
+        return near.ordered().some(torch.arange(min(count, len(near)), device=self.lift.device))
 
     def negated(self) -> "Trigrams":
         """Outputs and lifts with the other sign."""
@@ -134,68 +128,95 @@ class Speaking:
         by_out = self.attention[:, 0] * self.outs.values[:, -1] if self.outs.ids.shape[1] < vocab else last
         return torch.maximum(by_dest, by_out)
 
-    def best(self, count: int, sources: Int[Tensor, " chosen"] | None = None) -> Trigrams:
-        """Of some sources, the triples in the rectangle of their lists that can be among their best ``count``; above zero."""
-        sources = torch.arange(len(self.outs.ids), device=self.outs.ids.device) if sources is None else sources
-        rectangle = _Rectangle(
-            self.dests.ids[sources], self.dests.values[sources], self.outs.ids[sources], self.outs.values[sources]
-        )
-        return rectangle.under(count, sources, self.looking)
+    def listed(self, sources: Int[Tensor, " chosen"] | slice = EVERY) -> "Rectangle":
+        """What the lists hold of some sources."""
+        return Rectangle(
+            self.looking,
+            torch.arange(len(self.outs.ids), device=self.outs.ids.device)[sources],
+            self.dests.ids[sources], self.dests.values[sources], self.outs.ids[sources], self.outs.values[sources],
+        )  # fmt: skip
 
-    def whole(self, sources: Int[Tensor, " chosen"], count: int, floor: float) -> Trigrams:
-        """The same from all dests and outs of these sources, as far as they reach ``floor``."""
+    def whole(self, sources: Int[Tensor, " chosen"], count: int, floor: float) -> "Rectangle":
+        """The same from all dests and outs of these sources, as far as they can be among the first ``count`` and reach ``floor``."""
         leads, size = self.looking.leads, min(count, self.outputs.shape[0])
         dests, lead = whole(leads.left[sources], leads.right.T, size)
         outs, output = whole(self.outputs.left[sources], self.outputs.right.T, size)
         attention = self.looking.attention(lead)
         wide = int(((attention * output[:, :1]) >= floor).sum(dim=1).max())
         high = int(((attention[:, :1] * output) >= floor).sum(dim=1).max())
-        rectangle = _Rectangle(dests[:, :wide], lead[:, :wide], outs[:, :high], output[:, :high])
-        return rectangle.under(count, sources, self.looking)
+        return Rectangle(self.looking, sources, dests[:, :wide], lead[:, :wide], outs[:, :high], output[:, :high])
 
 
 @dataclass(frozen=True, eq=False)
-class _Rectangle:
-    """Dests and outs of some sources, both falling."""
+class Rectangle:
+    """Dests and outs of some sources, both falling: every dest with every out is a triple."""
 
+    looking: Looking
+    sources: Int[Tensor, " source"]
     dests: Int[Tensor, "source i"]
     leads: Float[Tensor, "source i"]
     outs: Int[Tensor, "source j"]
     outputs: Float[Tensor, "source j"]
 
-    def under(self, count: int, sources: Int[Tensor, " source"], looking: Looking) -> Trigrams:
-        """What lies under the hyperbola ``i · j ≤ count`` and is above zero."""
+    def best(self, count: int, floor: float = 0.0) -> Trigrams:
+        """Those that can be among the best ``count`` of all, and are at ``floor`` or above it, and above zero."""
+        i, j, lift = self._under(count)
+        if lift.numel() > count:
+            floor = max(floor, float(lift.flatten().topk(count).values[-1]))
+        return self._some((lift > 0) & (lift >= floor), i, j, lift)
+
+    def best_of_each(self, count: int) -> Trigrams:
+        """The best ``count`` of every source, above zero."""
+        i, j, lift = self._under(count)
+        found = self._some(among_the_first(lift, count), i, j, lift)
+        return best_of_each(found, found.source, count)
+
+    def _under(self, count: int) -> tuple[Tensor, Tensor, Float[Tensor, "source pair"]]:
+        """The places under the hyperbola ``i · j ≤ count``, and the lifts there."""
         down = torch.arange(1, self.dests.shape[1] + 1, device=self.dests.device)
         across = torch.arange(1, self.outs.shape[1] + 1, device=self.dests.device)
         i, j = (down[:, None] * across <= count).nonzero().unbind(dim=1)
-        attention = looking.attention(self.leads)
-        lift = attention[:, i] * self.outputs[:, j]
-        line, place = (lift > 0).nonzero().unbind(dim=1)
-        i, j = i[place], j[place]
+        return i, j, self.looking.attention(self.leads)[:, i] * self.outputs[:, j]
+
+    def _some(self, chosen: Tensor, i: Tensor, j: Tensor, lift: Tensor) -> Trigrams:
+        line, pair = chosen.nonzero().unbind(dim=1)
+        i, j = i[pair], j[pair]
+        lead = self.leads[line, i]
         return Trigrams(
-            sources[line], self.dests[line, i], self.outs[line, j],
-            self.leads[line, i], self.outputs[line, j], attention[line, i], lift[line, place],
+            self.sources[line], self.dests[line, i], self.outs[line, j],
+            lead, self.outputs[line, j], self.looking.attention(lead), lift[line, pair],
         )  # fmt: skip
+
+
+def among_the_first(lift: Float[Tensor, "line any"], count: int) -> Bool[Tensor, "line any"]:
+    """What can be among the best ``count`` of its line, equal ones included, and is above zero."""
+    if lift.shape[1] <= count:
+        return lift > 0
+    return (lift > 0) & (lift >= lift.topk(count, dim=1).values[:, -1:])
 
 
 def strongest(head: Speaking, count: int) -> Trigrams:
     """The ``count`` triples of a head with the largest lift above zero, exactly."""
     vocab, step = head.outputs.shape[0], max(1, AT_ONCE // max(1, head.dests.ids.shape[1] * head.outs.ids.shape[1]))
-    best = head.best(count, torch.arange(0, device=head.outs.ids.device))
+    best = head.listed(slice(0, 0)).best(count)
     for start in range(0, vocab, step):
-        more = head.best(count, torch.arange(start, min(start + step, vocab), device=head.outs.ids.device))
-        best = Trigrams.joined([best, more.first(count)]).first(count)
+        more = head.listed(slice(start, start + step)).best(count, _floor(best, count))
+        best = Trigrams.joined([best, more]).first(count)
     reach, order = head.beyond.sort(descending=True, stable=True)
     for start in range(0, vocab, SOURCES):
-        floor = float(best.lift[-1]) if len(best) == count else 0.0
-        is_open = reach[start : start + SOURCES] >= max(floor, math.ulp(0.0))
-        sources = order[start : start + SOURCES][is_open]
+        floor = _floor(best, count)
+        sources = order[start : start + SOURCES][reach[start : start + SOURCES] >= max(floor, math.ulp(0.0))]
         if not len(sources):
             break
         # Whole lines hold what the lists held: those sources are told anew.
         others = best.some(~torch.isin(best.source, sources))
-        best = Trigrams.joined([others, head.whole(sources, count, floor).first(count)]).first(count)
+        best = Trigrams.joined([others, head.whole(sources, count, floor).best(count, floor)]).first(count)
     return best
+
+
+def _floor(best: Trigrams, count: int) -> float:
+    """What a triple must reach to be among the best."""
+    return float(best.lift[-1]) if len(best) == count else 0.0
 
 
 def best_of_each(triples: Trigrams, line: Int[Tensor, " row"], count: int) -> Trigrams:
