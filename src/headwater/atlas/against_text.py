@@ -4,6 +4,8 @@ import numpy as np
 from jaxtyping import Int64, UInt
 from numpy import ndarray
 
+from headwater.atlas import agreement
+from headwater.atlas.bugs import Texts, bugs
 from headwater.atlas.evidence import bigram_likelihoods, evidence
 from headwater.atlas.order import Order, subject_of
 from headwater.atlas.places import Listed
@@ -11,8 +13,10 @@ from headwater.files.tables import read_table, write_table
 from headwater.text.corpus import Corpus
 
 __all__ = ["FILES", "bigram_likelihoods", "windows", "write"]
-FILES = ("evidence.parquet", "lines_of_text.parquet", "agreement.parquet")
+FILES = ("evidence.parquet", "lines_of_text.parquet", "agreement.parquet", "bugs.parquet")
 KEY = ("head", "source", "dest", "out")
+SEARCHED = 2048
+"""Windows of training text that are searched for bugs."""
 
 
 def windows(text: UInt[ndarray, " token"], length: int, most: int) -> Int64[ndarray, "window pos"]:
@@ -27,23 +31,25 @@ def windows(text: UInt[ndarray, " token"], length: int, most: int) -> Int64[ndar
 
 
 def write(order: Order, corpus: Corpus) -> None:
-    """What held-out text says of the strongest skip-trigrams."""
+    """What a text says of the strongest skip-trigrams, and what the text never does."""
     use = order.plan.corpus
     assert use is not None, "an atlas that is held against a text says against which"
     rows = read_table(order.path("strongest.parquet"))
-    found = evidence(subject_of(order).weights, windows(corpus.held_out, use.window, use.windows), Listed.of(rows))
+    weights, held_out = subject_of(order).weights, windows(corpus.held_out, use.window, use.windows)
+    found = evidence(weights, held_out, Listed.of(rows))
     key = {name: rows[name] for name in KEY}
     write_table(order.path("evidence.parquet"), {**key, **found.columns()})
     quoted = found.quotations
     write_table(order.path("lines_of_text.parquet"), {**{name: key[name][quoted.row] for name in KEY}, **quoted.columns()})
-    told = found.agreement
-    write_table(
-        order.path("agreement.parquet"),
-        {
-            "head": np.array([one.head for one in told], np.uint16),
-            "rows": np.array([one.rows for one in told], np.int64),
-            "all": np.array([np.nan if one.all is None else one.all for one in told]),
-            "raising_rows": np.array([one.raising_rows for one in told], np.int64),
-            "raising": np.array([np.nan if one.raising is None else one.raising for one in told]),
-        },
+    write_table(order.path("agreement.parquet"), agreement.columns(found.agreement))
+    texts = Texts(
+        windows(corpus.train, use.window, SEARCHED), held_out, read_table(order.path("vocab.parquet"), ["share"])["share"]
     )
+    write_table(order.path("bugs.parquet"), bugs(weights, _candidates(order, Listed.of(rows)), texts).columns())
+
+
+def _candidates(order: Order, strongest: Listed) -> Listed:
+    """Rows whose crossings are looked at: the strongest, and the joined ones where these are one part and so fit into memory."""
+    if len(order.edges) > 2:
+        return strongest
+    return strongest.and_also(Listed.of(read_table(order.path("trigrams/by_source/000.parquet"))))

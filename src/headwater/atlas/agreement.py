@@ -1,5 +1,7 @@
 """How well two rankings agree."""
 
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from headwater.atlas.places import Listed
 from headwater.settings import setting
 
 ENOUGH = 5
@@ -15,7 +18,7 @@ ENOUGH = 5
 
 @setting
 class Agreement:
-    """Of one head: the rank correlation (Spearman's) between predicted lifts and measured contributions.
+    """Of one head: rank correlations (Spearman's) with what was measured.
 
     A correlation is None where there are fewer than two rows, or all are equal.
     """
@@ -23,11 +26,14 @@ class Agreement:
     head: int
     rows: int
     """Rows that have enough places to be compared."""
-    all: float | None
-    """Over rows that raise and rows that lower an output."""
+    lift: float | None
+    """Of lifts, which are for one source, over rows that raise and rows that lower an output."""
+    expected: float | None
+    """Of what as many sources as the text has should make together."""
     raising_rows: int
-    raising: float | None
-    """Over those alone that raise one."""
+    """Those of the rows that raise an output."""
+    raising_lift: float | None
+    raising_expected: float | None
 
 
 def ranks(values: Float64[ndarray, " row"]) -> Float64[ndarray, " row"]:
@@ -54,18 +60,31 @@ def rank_correlation(a: Float64[ndarray, " row"], b: Float64[ndarray, " row"]) -
 
 
 def agreements(
-    head: Int64[ndarray, " row"], lift: Float64[ndarray, " row"], measured: Float64[ndarray, " row"], chances: Int64[ndarray, " row"]
+    rows: Listed, chances: Int64[ndarray, " row"], expected: Float64[ndarray, " row"], measured: Float64[ndarray, " row"]
 ) -> tuple[Agreement, ...]:
     """That of every head that has rows."""
-    return tuple(_agreement(number, lift, measured, (head == number) & (chances >= ENOUGH)) for number in np.unique(head).tolist())
+    found: list[Agreement] = []
+    for head in np.unique(rows.head).tolist():
+        known = (rows.head == head) & (chances >= ENOUGH)
+        up = known & (rows.lift > 0)
+        found.append(
+            Agreement(
+                head=head,
+                rows=int(known.sum()),
+                lift=rank_correlation(rows.lift[known], measured[known]),
+                expected=rank_correlation(expected[known], measured[known]),
+                raising_rows=int(up.sum()),
+                raising_lift=rank_correlation(rows.lift[up], measured[up]),
+                raising_expected=rank_correlation(expected[up], measured[up]),
+            )
+        )
+    return tuple(found)
 
 
-def _agreement(head: int, lift: NDArray[Any], measured: NDArray[Any], known: NDArray[np.bool_]) -> Agreement:
-    rising = known & (lift > 0)
-    return Agreement(
-        head=head,
-        rows=int(known.sum()),
-        all=rank_correlation(lift[known], measured[known]),
-        raising_rows=int(rising.sum()),
-        raising=rank_correlation(lift[rising], measured[rising]),
-    )
+def columns(told: Sequence[Agreement]) -> dict[str, NDArray[Any]]:
+    """For a table, one row for each head; NaN where there is no correlation."""
+    counts = {"head": np.uint16, "rows": np.int64, "raising_rows": np.int64}
+    return {
+        field.name: np.array([getattr(one, field.name) for one in told], counts.get(field.name, np.float64))
+        for field in fields(Agreement)
+    }

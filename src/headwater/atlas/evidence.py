@@ -5,7 +5,12 @@ At a place of ``A … B → C`` the head's *measured* contribution is what came 
 
     δ = Σ_{source of A} pattern[dest, source] · <value_source − b_V, W_O q>
 
-where ``q`` is C's direction above the mean of all, pulled back through the norms after the head. The lift is what the weights alone say that δ should be.
+where ``q`` is C's direction above the mean of all, pulled back through the norms after the head.
+
+The lift is what the weights alone say that *one* A brings. A text often has several: with k of them the odds α/(1 − α) of looking at an A are k times as
+high, so that the same definition makes us *expect*
+
+    k·α / (k·α + 1 − α) · o(A, C)
 """
 
 from dataclasses import dataclass
@@ -43,8 +48,12 @@ class Evidence:
     """Places where ``out`` does come next."""
     fires: Int64[ndarray, " row"]
     """Places where the measured contribution has the lift's sign and at least half its size."""
+    sources: Float64[ndarray, " row"]
+    """At how many positions the source stands, on the average over places."""
+    expected: Float64[ndarray, " row"]
+    """The contribution that so many sources should make, on the average over places."""
     attention: Float64[ndarray, " row"]
-    """What the head paid to all positions of the source, on the average over places."""
+    """What the head paid to all of them together, on the average over places."""
     measured: Float64[ndarray, " row"]
     """The measured contribution, on the average over places."""
     nats: Float64[ndarray, " row"]
@@ -57,7 +66,8 @@ class Evidence:
     def columns(self) -> dict[str, NDArray[Any]]:
         """For a table of these rows."""
         counts = {"chances": self.chances, "occurs": self.occurs, "fires": self.fires}
-        means = {"measured_attention": self.attention, "measured": self.measured}
+        means = {"sources": self.sources, "expected": self.expected}
+        means |= {"measured_attention": self.attention, "measured": self.measured}
         return {**counts, **means, "nats": self.nats, "nats_per_thousand": self.nats * (1000 / self.tokens)}
 
 
@@ -82,15 +92,18 @@ class _Totals:
     def __init__(self, rows: Listed) -> None:
         self.rows, self.strongest = rows, Strongest(np.sign(rows.lift), QUOTED)
         self.chances, self.occurs, self.fires = (np.zeros(len(rows), np.int64) for _ in range(3))
-        self.attention, self.measured, self.nats = (np.zeros(len(rows)) for _ in range(3))
+        self.sources, self.expected, self.attention, self.measured, self.nats = (np.zeros(len(rows)) for _ in range(5))
 
     def add(self, some: Measured, first: int) -> None:
         """More places, in windows counted from ``first``."""
-        row, lift = some.row, self.rows.lift[some.row]
+        row, rows = some.row, self.rows
+        lift, odds = rows.lift[row], some.sources * rows.attention[row]
         came = some.next == self.rows.out[row]
         self.chances += self._sum(row)
         self.occurs += self._sum(row[came])
         self.fires += self._sum(row[some.delta * np.sign(lift) >= np.abs(lift) / 2])
+        self.sources += self._sum(row, some.sources)
+        self.expected += self._sum(row, odds / (odds + 1 - rows.attention[row]) * rows.output[row])
         self.attention += self._sum(row, some.attention)
         self.measured += self._sum(row, some.delta)
         self.nats += self._sum(row, worth(some.delta, some.log_p, came))
@@ -102,16 +115,20 @@ class _Totals:
     def told(self, windows: Windows) -> Evidence:
         """All that a text has."""
         with np.errstate(invalid="ignore"):
-            attention, measured = self.attention / self.chances, self.measured / self.chances
+            sources, expected, attention, measured = (
+                total / self.chances for total in (self.sources, self.expected, self.attention, self.measured)
+            )
         return Evidence(
             tokens=windows.size,
             chances=self.chances,
             occurs=self.occurs,
             fires=self.fires,
+            sources=sources,
+            expected=expected,
             attention=attention,
             measured=measured,
             nats=self.nats,
-            agreement=agreements(self.rows.head, self.rows.lift, measured, self.chances),
+            agreement=agreements(self.rows, self.chances, expected, measured),
             quotations=self.strongest.quoted(windows),
         )
 

@@ -1,9 +1,8 @@
 """What heads really do at the places of skip-trigrams: measured in runs of the model, some windows at a time."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,11 @@ from torch import Tensor
 from headwater.atlas.places import Listed, Places, Windows, expand
 from headwater.circuits.head import Head, every_head, key_head
 from headwater.circuits.norms import norms_between, passage
-from headwater.model.record import Record, record
+from headwater.model.forward import affine, final_stream, last_norm
+from headwater.model.taps import Chain, Recorder, Tap
 from headwater.model.weights import Weights
 
-NUMBERS = 2**24
+NUMBERS = 2**22
 """Logits, or entries of a layer's patterns, that are held at once."""
 AT_ONCE = 2**18
 """Rows at places measured together."""
@@ -37,10 +37,12 @@ class Measured:
     """The position of the source; of several, the one that got most attention."""
     next: Int64[ndarray, " at"]
     """The token that does come next."""
+    sources: Int64[ndarray, " at"]
+    """How many positions have the source's token."""
     attention: Float64[ndarray, " at"]
-    """Paid to all positions of the source's token."""
+    """Paid to all of them together."""
     delta: Float64[ndarray, " at"]
-    """The contribution to the centred logit of ``out`` that came from there."""
+    """The contribution to the centred logit of ``out`` that came from them."""
     log_p: Float64[ndarray, " at"]
     """The model's log-probability of ``out``."""
 
@@ -74,9 +76,10 @@ class Speaker:
 
 def speakers(weights: Weights, rows: Listed, pair: Int64[ndarray, " row"], pairs: int) -> list[Speaker]:
     """The heads that have rows, layer by layer; ``pair`` is which of so many ``pairs`` a row has."""
-    heads = every_head(weights.config) if weights.config.layers else []
+    heads = every_head(weights.config)
     found: list[Speaker] = []
-    for number in np.unique(rows.head).tolist():
+    numbers: list[int] = np.unique(rows.head).tolist()
+    for number in numbers:
         own = np.flatnonzero(rows.head == number)
         own = own[np.argsort(pair[own], kind="stable")]
         start, out = np.searchsorted(pair[own], np.arange(pairs + 1)), rows.out[own]
@@ -102,53 +105,87 @@ def together(weights: Weights, length: int) -> int:
 @torch.no_grad()
 def measure(weights: Weights, windows: Windows, found: Places, heads: list[Speaker]) -> Iterator[Measured]:
     """Every row at every place of its pair in some windows, a bounded number at a time."""
-    run = record(weights, torch.from_numpy(windows).to(weights.W_E.device))
-    batch = _Batch(windows, found, _array(run.logits), _array(run.logits.logsumexp(dim=-1)))
-    for layer, some in groupby(heads, key=lambda speaker: speaker.head.layer):
-        made = run.together([f"L{layer}.pattern", f"L{layer}.values"])
-        scale = _array(_scale(run, layer))
-        for speaker in some:
-            pattern, values = made[f"L{layer}.pattern"][:, speaker.head.head], _values(run, speaker.head, made[f"L{layer}.values"])
-            reading = _Reading(speaker, _array(pattern), _array(values), scale)
-            for places in _portions(found, speaker):
-                yield _at(batch, reading, places)
+    layers = sorted({speaker.head.layer for speaker in heads})
+    watch, kept = _Watch(found, layers), Recorder([*(f"L{layer}.values" for layer in layers), "*.scale"])
+    tap = Chain(watch, kept)
+    final = last_norm(weights, final_stream(weights, torch.from_numpy(windows).to(weights.W_E.device), tap), tap)
+    said = _said(weights, windows, found, final)
+    for speaker in heads:
+        layer, number = speaker.head.layer, speaker.head.head
+        read = _Read(
+            speaker,
+            watch.paid[layer][:, number],
+            _values(weights, speaker.head, kept.kept),
+            _scale(weights, layer, kept.kept, found),
+        )
+        for places in _portions(found, speaker):
+            yield _at(said, read, places)
 
 
-def _scale(run: Record, layer: int) -> Tensor:
-    """What the norms between a layer's heads and the logits multiply by, together."""
-    sites = norms_between(run.config, f"L{layer}.attention", "unembed")
-    return math.prod((run[site] for site in sites), start=torch.ones_like(run["final"][..., 0]))
+class _Watch(Tap):
+    """Sees where heads look, and remembers it for the places alone: no pattern is held longer than its layer takes."""
+
+    def __init__(self, found: Places, layers: list[int]) -> None:
+        self.sites = {f"L{layer}.pattern": layer for layer in layers}
+        place = np.repeat(np.arange(len(found.pair)), np.diff(found.start))
+        self.looks = tuple(torch.from_numpy(at) for at in (found.window[place], found.dest[place], found.source))
+        self.paid: dict[int, NDArray[Any]] = {}
+        """``[look, head]`` of each layer."""
+
+    def wants(self, site: str) -> bool:
+        """Patterns of some layers."""
+        return site in self.sites
+
+    def __call__(self, site: str, value: Tensor) -> Tensor:
+        """Remember what is asked for."""
+        window, dest, source = (at.to(value.device) for at in self.looks)
+        self.paid[self.sites[site]] = _array(value[window, :, dest, source])
+        return value
 
 
-def _values(run: Record, head: Head, values: Tensor) -> Tensor:
-    """What a head mixes, without ``b_V``: that comes from no source."""
-    shared, bias = key_head(run.config, head), run.weights.blocks[head.layer].attention.b_V
-    return values[:, shared] if bias is None else values[:, shared] - bias[shared]
+def _scale(weights: Weights, layer: int, kept: Mapping[str, Tensor], found: Places) -> NDArray[Any]:
+    """What the norms between a layer's heads and the logits multiply by at each place, together."""
+    sites = norms_between(weights.config, f"L{layer}.attention", "unembed")
+    return math.prod((_array(kept[site])[found.window, found.dest] for site in sites), start=np.ones(len(found.pair), np.int8))
+
+
+def _values(weights: Weights, head: Head, kept: Mapping[str, Tensor]) -> NDArray[Any]:
+    """What a head mixes, ``[window, source, d_head]``, without ``b_V``: that comes from no source."""
+    shared, bias = key_head(weights.config, head), weights.blocks[head.layer].attention.b_V
+    values = kept[f"L{head.layer}.values"][:, shared]
+    return _array(values if bias is None else values - bias[shared])
 
 
 @dataclass(frozen=True, eq=False)
-class _Batch:
-    """Some windows, the places in them, and what the model said there."""
+class _Said:
+    """Places in some windows, and what the model said there."""
 
-    windows: Windows
     found: Places
-    logits: NDArray[Any]
-    """``[window, pos, vocab]``."""
-    normaliser: NDArray[Any]
-    """``[window, pos]``: the logarithm of what the softmax divides by."""
+    next: Int64[ndarray, " place"]
+    """The token that does come next."""
+    line: Int64[ndarray, " place"]
+    """Which line of the log-probabilities a place has: several pairs may share a position."""
+    log_p: NDArray[Any]
+    """``[line, vocab]``."""
+
+
+def _said(weights: Weights, windows: Windows, found: Places, final: Tensor) -> _Said:
+    at, line = np.unique(found.window * windows.shape[1] + found.dest, return_inverse=True)
+    read = final.flatten(0, 1)[torch.from_numpy(at).to(final.device)]
+    log_p = affine(read, weights.W_U, weights.b_U).log_softmax(dim=-1)
+    return _Said(found, windows[found.window, found.dest + 1], line, _array(log_p))
 
 
 @dataclass(frozen=True, eq=False)
-class _Reading:
+class _Read:
     """What one head did in some windows."""
 
     speaker: Speaker
-    pattern: NDArray[Any]
-    """``[window, dest, source]``."""
+    paid: NDArray[Any]
+    """The attention of each look."""
     values: NDArray[Any]
-    """``[window, source, d_head]``."""
     scale: NDArray[Any]
-    """``[window, dest]``."""
+    """Of each place."""
 
 
 def _portions(found: Places, speaker: Speaker) -> list[Int64[ndarray, " place"]]:
@@ -161,32 +198,34 @@ def _portions(found: Places, speaker: Speaker) -> list[Int64[ndarray, " place"]]
     return np.split(own, np.flatnonzero(np.diff(work // AT_ONCE)) + 1)
 
 
-def _at(batch: _Batch, reading: _Reading, places: Int64[ndarray, " place"]) -> Measured:
+def _at(said: _Said, read: _Read, places: Int64[ndarray, " place"]) -> Measured:
     """A head's rows at some places."""
-    found, speaker = batch.found, reading.speaker
-    window, dest = found.window[places], found.dest[places]
+    found, speaker = said.found, read.speaker
     owner, look = expand(found.start, places)
     source, begins = found.source[look], np.flatnonzero(np.diff(owner, prepend=-1))
-    paid = reading.pattern[window[owner], dest[owner], source]
-    mixed = np.add.reduceat(paid[:, None] * reading.values[window[owner], source], begins)
+    paid = read.paid[look]
+    mixed = np.add.reduceat(paid[:, None] * read.values[found.window[places][owner], source], begins)
     # Of equal ones, the first.
-    most = np.where(paid == np.maximum.reduceat(paid, begins)[owner], source, batch.windows.shape[1])
+    most = np.where(paid == np.maximum.reduceat(paid, begins)[owner], source, np.iinfo(np.int64).max)
     at, own = expand(speaker.start, found.pair[places])
-    window, dest, out = window[at], dest[at], speaker.out[own]
-    delta = (mixed[at] * speaker.wanted[own]).sum(axis=1) * reading.scale[window, dest]
+    place = places[at]
+    delta = (mixed[at] * speaker.wanted[own]).sum(axis=1) * read.scale[place]
     return Measured(
         row=speaker.rows[own],
-        window=window,
-        dest=dest,
+        window=found.window[place],
+        dest=found.dest[place],
         source=np.minimum.reduceat(most, begins)[at],
-        next=batch.windows[window, dest + 1],
+        next=said.next[place],
+        sources=np.diff(begins, append=len(owner))[at],
         attention=np.add.reduceat(paid, begins)[at].astype(np.float64),
         delta=delta.astype(np.float64),
-        log_p=(batch.logits[window, dest, out] - batch.normaliser[window, dest]).astype(np.float64),
+        log_p=said.log_p[said.line[place], speaker.out[own]].astype(np.float64),
     )
 
 
-def worth(delta: Float64[ndarray, " at"], log_p: Float64[ndarray, " at"], came: Bool[ndarray, " at"]) -> Float64[ndarray, " at"]:
+def worth(
+    delta: Float64[ndarray, " at"], log_p: Float64[ndarray, " at"], came: Bool[ndarray, " at"]
+) -> Float64[ndarray, " at"]:
     """What contributions to a token's logit are worth, in nats, where the token has this log-probability and did come next or did not.
 
     Taking δ out of one logit leaves ``1 − p + p·exp(−δ)`` of what the softmax divides by. So the log-probability of the token that comes next

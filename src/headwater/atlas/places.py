@@ -10,11 +10,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, UInt8
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 from numpy.typing import NDArray
-
-from headwater.errors import InputError
 
 Windows = Int64[ndarray, "window pos"]
 """Pieces of a text, each looked at for itself."""
@@ -57,21 +55,9 @@ class Listed:
         """The rows at these places, or where a mask is true."""
         return Listed(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
-
-def cut(ids: NDArray[Any], length: int, most: int | None = None) -> Windows:
-    """A text as windows of ``length`` tokens, one after the other; what is left over at the end is left out.
-
-    ``most`` windows only, if given: spread evenly over the text.
-
-    >>> cut(np.arange(10), 3, most=2)
-    array([[0, 1, 2],
-           [3, 4, 5]])
-    """
-    count = len(ids) // length
-    chosen = np.arange(count) if most is None or most >= count else np.arange(most) * count // most
-    if not len(chosen):
-        raise InputError(f"a text of {len(ids):,} tokens", f"at least one window of {length}", "give more text")
-    return np.stack([np.asarray(ids[at * length : (at + 1) * length], np.int64) for at in chosen.tolist()])
+    def and_also(self, others: "Listed") -> "Listed":
+        """These rows, and then the others."""
+        return Listed(*(np.concatenate([getattr(some, field.name) for some in (self, others)]) for field in fields(self)))
 
 
 @dataclass(frozen=True, eq=False)

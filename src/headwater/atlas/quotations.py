@@ -39,7 +39,13 @@ class Quotations:
 
     def columns(self) -> dict[str, Any]:
         """For a table; ``row`` is left out, since a row has a name of its own there."""
-        numbers = {"nth": np.int16, "window": np.int32, "source_position": np.int32, "dest_position": np.int32, "next": np.uint32}
+        numbers = {
+            "nth": np.int16,
+            "window": np.int32,
+            "source_position": np.int32,
+            "dest_position": np.int32,
+            "next": np.uint32,
+        }
         found = {name: getattr(self, name).astype(kind) for name, kind in numbers.items()}
         texts = {"before": self.before, "between": self.between, "after": self.after}
         return {**found, "measured_attention": self.attention, "measured": self.measured, **texts}
@@ -73,7 +79,7 @@ class Strongest:
     def quoted(self, windows: Windows) -> Quotations:
         """What was kept, with the text around it."""
         nobody = np.zeros(0, np.int64)
-        kept = self.kept or Measured(*[nobody] * 5, *[np.zeros(0)] * 3)
+        kept = self.kept or Measured(*[nobody] * 6, *[np.zeros(0)] * 3)
         texts = [
             _excerpt(windows[window], source, dest)
             for window, source, dest in zip(kept.window.tolist(), kept.source.tolist(), kept.dest.tolist(), strict=True)
