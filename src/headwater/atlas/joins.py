@@ -41,7 +41,7 @@ def write_trigrams(order: Order, subject: Subject, name: str) -> None:
     found = [_Head.of(order, subject, name, sign) for sign in SIGNS.values()]
     best = [strongest(head.speaking, order.settings.triples) for head in found]
     each = [head.joined(order.settings.each) for head in found]
-    joined = [_once(Trigrams.joined([*some, top])) for some, top in zip(each, best, strict=True)]
+    joined = [_once(Trigrams.joined([*some, top]), order.plan.vocab) for some, top in zip(each, best, strict=True)]
     bounds = [_bound(of_source, order.settings.each, order.plan.vocab) for of_source, _, _ in each]
     looking = found[0].speaking.looking
     _write_strongest(order, name, looking, best[0], best[1].negated())
@@ -131,13 +131,11 @@ def _triangle(each: int, across: int, down: int) -> tuple[Tensor, Tensor]:
     return i[i + j < each], j[i + j < each]
 
 
-def _once(triples: Trigrams) -> Trigrams:
-    """Each triple one time only."""
-    ordered = triples.ordered()
-    same = torch.ones(max(0, len(ordered) - 1), dtype=torch.bool)
-    for ids in (ordered.source, ordered.dest, ordered.out):
-        same &= ids[1:] == ids[:-1]
-    return ordered.some(torch.cat([torch.ones(min(1, len(ordered)), dtype=torch.bool), ~same]))
+def _once(triples: Trigrams, vocab: int) -> Trigrams:
+    """Each triple one time only, by source, dest and out."""
+    # One number for all three: a vocabulary of two million would still fit.
+    keys, order = ((triples.source * vocab + triples.dest) * vocab + triples.out).sort(stable=True)
+    return triples.some(order[torch.cat([keys.new_ones(min(1, len(keys))).bool(), keys[1:] != keys[:-1]])])
 
 
 def _columns(triples: Trigrams, looking: Looking) -> dict[str, NDArray[np.generic]]:

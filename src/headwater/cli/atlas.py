@@ -1,0 +1,147 @@
+"""``headwater atlas``: the tables that a model's weights contain, on disk."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from headwater.cli.terminal import WHOLE, note, show_json, show_table, use_cores, watched
+from headwater.errors import InputError
+
+if TYPE_CHECKING:
+    from headwater.atlas.manifest import Manifest
+    from headwater.text.corpus import Corpus
+
+atlas = App(name="atlas", help="Write out the tables that a model's weights contain, and search them.")
+VERBS = {
+    "search": ("headwater.cli.atlas_search:search", "Find skip-trigrams by source, dest, out and head."),
+    "bugs": ("headwater.cli.atlas_bugs:bugs", "Show skip-trigrams that nothing but factorisation raises."),
+    "export": ("headwater.cli.atlas_search:export", "Write a table as Parquet, CSV or JSON lines."),
+    "verify": ("headwater.cli.atlas_search:verify", "Read every byte and find what has changed."),
+    "diff": ("headwater.cli.atlas_timeline:diff", "Compare two atlases: what appeared, what vanished."),
+    "timeline": ("headwater.cli.atlas_timeline:timeline", "Show when each head became what it is."),
+}
+for verb, (place, line) in VERBS.items():
+    atlas.command(place, name=verb, help=line)
+
+
+@atlas.command
+def build(  # noqa: PLR0913  (each is one choice a person makes on the command line)
+    model: Path,
+    /,
+    *,
+    out: Path | None = None,
+    corpus: Path | None = None,
+    text: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
+    k: Annotated[int, WHOLE] = 16,
+    triples: Annotated[int, WHOLE] = 1000,
+    each: Annotated[int, WHOLE] = 4,
+    others: Annotated[int | None, WHOLE] = None,
+    basis: Literal["tokens", "effective-tokens"] = "tokens",
+    offset: Annotated[int, WHOLE] = 0,
+    windows: Annotated[int, WHOLE] = 256,
+    rows: Annotated[int, WHOLE] = 65_536,
+    engine: Literal["local", "dask", "ray"] = "local",
+    address: str | None = None,
+    workers: Annotated[int | None, WHOLE] = None,
+    device: str = "cpu",
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Write out every table of a model: bigrams, what each head looks for and says, skip-trigrams by lift.
+
+    A build that was stopped, however it was, goes on when the same is asked again, and ends in the same bytes.
+
+    Parameters
+    ----------
+    model
+        A model's file or folder, in any format that Headwater reads; a run's folder; or the name of one of ours.
+    out
+        The folder to write; by default the model's name with -atlas after it, here.
+    corpus
+        The folder of a corpus in the model's tokens. How often tokens occur is from it, and norms' scales; skip-trigrams are held against its held-out text.
+    text
+        Files to take for a corpus, or standard-library; encoded first.
+    k
+        Entries of every line that are listed.
+    triples
+        How many of each head's skip-trigrams are listed that raise an output most, and as many that lower one.
+    each
+        Joined rows, ready for a search, for each source, each dest and each out.
+    others
+        Among how many other tokens a source stands; by default one less than the model's context.
+    basis
+        What stands for a token at layers above the first: its embedding, or what block 0's feed-forward layer makes of it.
+    offset
+        Under rotary positions: how many tokens back the sources are that scores are told for.
+    windows
+        Windows of held-out text that the evidence is from.
+    rows
+        Lines of one task: smaller tasks for more workers.
+    engine
+        Who does the work: threads here, Dask or Ray.
+    address
+        Of a Dask scheduler or a Ray cluster; without it, one is started here.
+    workers
+        How many tasks are done at once.
+    device
+        Where torch calculates, such as cuda.
+    overwrite
+        Replace an atlas of another model or with other settings.
+    json
+        Print one JSON document.
+    """
+    from headwater.atlas.build import Chosen, build
+    from headwater.atlas.engines import engine_named
+
+    use_cores()
+    chosen = Chosen(
+        k=k, triples=triples, each=each, others=others, basis=basis, offset=offset, rows=rows, windows=windows, device=device
+    )
+    folder = out or Path(f"{model.stem or model.absolute().stem}-atlas")
+    who = engine_named(engine, address, workers)
+    with watched("atlas") as tell, _text(model, corpus, text, tell) as held:
+        found = build(model, folder, chosen, corpus=held, engine=who, overwrite=overwrite, progress=tell)
+    _show(found, folder, json=json)
+
+
+@contextmanager
+def _text(
+    model: Path, corpus: Path | None, text: list[str] | None, tell: Callable[[str, float], None]
+) -> "Generator[Corpus | None]":
+    """The text that an atlas is held against, if any."""
+    from headwater.cli.trained import Wanted, corpus_for
+
+    if corpus is None and text is None:
+        yield None
+        return
+    if text is not None and "standard-library" in text:
+        if len(text) > 1:
+            raise InputError(f"--text {' '.join(text)}", "one kind of source", "give files alone, or standard-library alone")
+        text = []
+    with corpus_for(model, Wanted(text, corpus, held_out=0.05), tell) as found:
+        yield found
+
+
+def _show(found: "Manifest", folder: Path, *, json: bool) -> None:
+    """What has been written."""
+    tables: dict[str, list[int]] = {}
+    for file in found.files:
+        kind = (file.table or file.path).split("/")[0]
+        rows, size = tables.setdefault(kind, [0, 0])
+        tables[kind] = [rows + (file.rows or 0), size + file.bytes]
+    if json:
+        plain = {name: {"rows": rows, "bytes": size} for name, (rows, size) in tables.items()}
+        show_json({"atlas": str(folder), "model": found.model, "settings": found.settings, "tables": plain})
+        return
+    settings = [[name, _told(value)] for name, value in found.settings.items()]
+    show_table(["setting", "value"], settings, title=f"{folder}: {len(found.heads)} heads, {found.vocab:,} tokens")
+    rows = [[name, f"{rows:,}" if rows else "", f"{size / 1e6:,.2f}"] for name, (rows, size) in tables.items()]
+    show_table(["table", "rows#", "MB#"], rows)
+    note(f"try: headwater atlas search {folder} --limit 20 · headwater atlas verify {folder}")
+
+
+def _told(value: object) -> str:
+    return f"{len(value)} norms" if isinstance(value, list) else f"{value:,}" if isinstance(value, int) else str(value)
