@@ -1,55 +1,94 @@
-"""The tables of an atlas that come from a text: evidence for skip-trigrams, places to read, bugs."""
+"""The tables of an atlas that come from a text: evidence for skip-trigrams, places to read, bugs.
+
+Looked at are the strongest skip-trigrams of each head, and as many that are *common*: joined rows that raise an output, by lift times how often they
+occur in the text.
+"""
+
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from jaxtyping import Int64, UInt
+from jaxtyping import Bool, UInt
 from numpy import ndarray
 
-from headwater.atlas import agreement
+from headwater.atlas.agreement import agreements
+from headwater.atlas.agreement import columns as agreement_columns
 from headwater.atlas.bugs import Texts, bugs
-from headwater.atlas.evidence import bigram_likelihoods, evidence
+from headwater.atlas.evidence import evidence
+from headwater.atlas.manifest import WORK
 from headwater.atlas.order import Order, subject_of
-from headwater.atlas.places import Listed
+from headwater.atlas.places import Listed, Windows, count
+from headwater.circuits.streamed.scan import Progress, silent
 from headwater.files.tables import read_table, write_table
 from headwater.text.corpus import Corpus
 
-__all__ = ["FILES", "bigram_likelihoods", "windows", "write"]
 FILES = ("evidence.parquet", "lines_of_text.parquet", "agreement.parquet", "bugs.parquet")
-KEY = ("head", "source", "dest", "out")
-SEARCHED = 2048
-"""Windows of training text that are searched for bugs."""
+KEY = {"head": np.uint16, "source": np.uint32, "dest": np.uint32, "out": np.uint32}
+AT_ONCE = 2**22
+"""Joined rows that are counted together."""
 
 
-def windows(text: UInt[ndarray, " token"], length: int, most: int) -> Int64[ndarray, "window pos"]:
+def windows(text: UInt[ndarray, " token"], length: int, most: int) -> Windows:
     """Up to ``most`` windows of a text, spread evenly over it: neighbours tell the same."""
     there = len(text) // length
-    chosen = np.unique(np.linspace(0, there - 1, min(most, there)).astype(np.int64)) if there else np.zeros(0, np.int64)
-    return (
-        np.stack([text[at * length : (at + 1) * length] for at in chosen]).astype(np.int64)
-        if there
-        else np.zeros((0, length), np.int64)
-    )
+    chosen = np.arange(there) if most >= there else np.arange(most) * there // most
+    pieces = [np.asarray(text[at * length : (at + 1) * length], np.int64) for at in chosen.tolist()]
+    return np.stack(pieces) if pieces else np.zeros((0, length), np.int64)
 
 
-def write(order: Order, corpus: Corpus) -> None:
-    """What a text says of the strongest skip-trigrams, and what the text never does."""
-    use = order.plan.corpus
+def write(order: Order, corpus: Corpus, progress: Progress = silent) -> None:
+    """What held-out text says of skip-trigrams."""
+    use, weights = order.plan.corpus, subject_of(order).weights
     assert use is not None, "an atlas that is held against a text says against which"
-    rows = read_table(order.path("strongest.parquet"))
-    weights, held_out = subject_of(order).weights, windows(corpus.held_out, use.window, use.windows)
-    found = evidence(weights, held_out, Listed.of(rows))
-    key = {name: rows[name] for name in KEY}
-    write_table(order.path("evidence.parquet"), {**key, **found.columns()})
-    quoted = found.quotations
-    write_table(order.path("lines_of_text.parquet"), {**{name: key[name][quoted.row] for name in KEY}, **quoted.columns()})
-    write_table(order.path("agreement.parquet"), agreement.columns(found.agreement))
-    texts = Texts(
-        windows(corpus.train, use.window, SEARCHED), held_out, read_table(order.path("vocab.parquet"), ["share"])["share"]
-    )
-    write_table(order.path("bugs.parquet"), bugs(weights, _candidates(order, Listed.of(rows)), texts).columns())
+    held_out = windows(corpus.held_out, use.window, use.windows)
+    rows, is_strongest = _rows(order, held_out)
+    found = evidence(weights, held_out, rows, lambda share: progress(0.6 * share))
+    key = {name: getattr(rows, name).astype(kind) for name, kind in KEY.items()}
+    quoted, chosen = found.quotations, is_strongest
+    told = agreements(rows.some(chosen), found.chances[chosen], found.expected[chosen], found.measured[chosen])
+    shares = read_table(order.path("vocab.parquet"), ["share"])["share"]
+    texts = Texts(windows(corpus.train, use.window, use.searched), held_out, shares)
+    crossed = bugs(weights, rows, texts, progress=lambda share: progress(0.6 + 0.4 * share))
+    _write(order, {
+        "evidence.parquet": {**key, "is_strongest": is_strongest, "lift": rows.lift, **found.columns()},
+        "lines_of_text.parquet": {**{name: column[quoted.row] for name, column in key.items()}, **quoted.columns()},
+        "agreement.parquet": agreement_columns(told),
+        "bugs.parquet": crossed.columns(),
+    })  # fmt: skip
 
 
-def _candidates(order: Order, strongest: Listed) -> Listed:
-    """Rows whose crossings are looked at: the strongest, and the joined ones where these are one part and so fit into memory."""
-    if len(order.edges) > 2:
-        return strongest
-    return strongest.and_also(Listed.of(read_table(order.path("trigrams/by_source/000.parquet"))))
+def _write(order: Order, tables: dict[str, dict[str, Any]]) -> None:
+    for name, columns in tables.items():
+        write_table(order.path(name), columns)
+
+
+def _rows(order: Order, text: Windows) -> tuple[Listed, Bool[ndarray, " row"]]:
+    """What is looked for in the text, by head, source, dest and out; and which rows are among the strongest of their heads."""
+    strongest = Listed.of(read_table(order.path("strongest.parquet")))
+    parts = [strongest, *_common(order, text)]
+    rows = Listed(*(np.concatenate([getattr(part, name) for part in parts]) for name in Listed.__dataclass_fields__))
+    first = np.arange(len(rows)) < len(strongest)
+    by_key = np.lexsort((~first, rows.out, rows.dest, rows.source, rows.head))
+    rows, first = rows.some(by_key), first[by_key]
+    is_new = np.ones(len(rows), np.bool_)
+    is_new[1:] = np.any([getattr(rows, name)[1:] != getattr(rows, name)[:-1] for name in KEY], axis=0)
+    return rows.some(is_new), first[is_new]
+
+
+def _common(order: Order, text: Windows) -> Iterator[Listed]:
+    """Of each head the joined rows that raise an output by the most, times how often they occur."""
+    for names in _some_heads(order):
+        paths = [path for name in names for path in sorted(order.path(f"{WORK}/by_source").glob(f"*.{name}.parquet"))]
+        found = Listed.of(read_table(paths))
+        rows = found.some(found.lift > 0)
+        worth = rows.lift * count(text, rows, order.plan.vocab).occurs
+        for head in np.unique(rows.head).tolist():
+            mine = np.flatnonzero((rows.head == head) & (worth > 0))
+            yield rows.some(mine[np.argsort(-worth[mine], kind="stable")[: order.settings.triples]])
+
+
+def _some_heads(order: Order) -> Iterator[tuple[str, ...]]:
+    """Heads whose joined rows are held at once."""
+    heads, each = order.plan.heads, 6 * order.settings.each * order.plan.vocab
+    size = max(1, AT_ONCE // each)
+    return (heads[start : start + size] for start in range(0, len(heads), size))

@@ -14,12 +14,13 @@ import torch
 
 from headwater.atlas import against_text, joins
 from headwater.atlas.engines import Engine, Local
+from headwater.atlas.evidence import bigram_likelihoods
 from headwater.atlas.manifest import FORMAT, MANIFEST, PLAN, WORK, Manifest, commit, libraries, read_manifest
 from headwater.atlas.order import CorpusUse, Order, Plan, model_hash, subject_of, weights_at
 from headwater.atlas.settings import NormScale, Settings
 from headwater.atlas.subject import DIRECT
 from headwater.atlas.summary import choices_for, document, summaries
-from headwater.atlas.tasks import stages
+from headwater.atlas.tasks import Task, stages
 from headwater.circuits.head import every_head, find_head
 from headwater.circuits.norms import mean_scales
 from headwater.errors import HeadwaterError, InputError
@@ -39,6 +40,8 @@ from headwater.text.tokenizer import Tokenizer, read_tokenizer
 
 MEASURED_WINDOWS = 32
 """Windows of text that norms' mean scales are from."""
+SEARCHED = 4
+"""Windows of training text that bugs are looked for in, for each window of held-out text."""
 MOST_WINDOW = 1024
 
 
@@ -120,6 +123,9 @@ def _settings(weights: Weights, chosen: Chosen, corpus: Corpus | None) -> Settin
     scales: tuple[NormScale, ...] = ()
     if corpus is not None and not isinstance(config.norm, NoNorm):
         tokens = against_text.windows(corpus.train, _window(weights), MEASURED_WINDOWS)
+        if not len(tokens):
+            given = f"a corpus of {len(corpus.train):,} tokens"
+            raise InputError(given, f"at least one window of {_window(weights)}", "give more text")
         measured = mean_scales(weights, torch.from_numpy(tokens)).values
         # A few digits: what is measured anew when a build is taken up must be the same number.
         scales = tuple(NormScale(site=site, value=float(f"{value:.6g}")) for site, value in sorted(measured.items()))
@@ -148,6 +154,7 @@ def _use(weights: Weights, chosen: Chosen, corpus: Corpus) -> CorpusUse:
         tokens=corpus.manifest.train.tokens,
         sha256=f"{digests['train.bin']}{digests['held_out.bin']}",
         windows=min(chosen.windows, len(corpus.held_out) // window),
+        searched=min(SEARCHED * chosen.windows, len(corpus.train) // window),
         window=window,
     )
 
@@ -207,12 +214,8 @@ def _work(order: Order, words: Tokenizer | None, corpus: Corpus | None, engine: 
     if not order.path("vocab.parquet").exists():
         _write_vocabulary(order, words, corpus)
     todo = [[task for task in stage if not task.is_done(order)] for stage in stages(order)]
-    todo = [stage for stage in todo if stage]
-    total, done = 1.25 * sum(map(len, todo)) or 1.0, 0
-    for stage in todo:
-        what, share = stage[0].kind, len(stage) / total
-        engine.run(order, stage, lambda part, at=done / total, what=what, share=share: progress(what, at + share * part))
-        done += len(stage)
+    if any(todo):
+        _do(order, todo, engine, progress)
     steps = {
         f"lines/{DIRECT}.safetensors": lambda: joins.write_lines(order, DIRECT),
         "bigrams.parquet": lambda: _write_bigrams(order, corpus),
@@ -222,12 +225,23 @@ def _work(order: Order, words: Tokenizer | None, corpus: Corpus | None, engine: 
     if not order.plan.heads:
         del steps["strongest.parquet"]
     if corpus is not None and order.plan.heads:
-        steps |= {name: lambda: against_text.write(order, corpus) for name in against_text.FILES}
+        write, last = against_text.write, against_text.FILES[-1]
+        steps[last] = lambda: write(order, corpus, lambda share: progress("evidence", 0.84 + 0.16 * share))
     for number, (name, step) in enumerate(steps.items()):
-        progress(name, 0.8 + 0.2 * number / len(steps))
+        progress(name, 0.8 + 0.01 * number)
         if not order.path(name).exists():
             order.path(name).parent.mkdir(exist_ok=True)
             step()
+
+
+def _do(order: Order, todo: list[list[Task]], engine: Engine, progress: Progress) -> None:
+    """Stage after stage."""
+    total, done = sum(map(len, todo)), 0
+    with engine.start(order) as do:
+        for stage in todo:
+            for task in do(stage):
+                done += 1
+                progress(task.kind, 0.8 * done / total)
 
 
 def _write_vocabulary(order: Order, words: Tokenizer | None, corpus: Corpus | None) -> None:
@@ -258,7 +272,7 @@ def _write_bigrams(order: Order, corpus: Corpus | None) -> None:
     rows = {name: rows[name] for name in ("token", "place", "out", "output")}
     rows["log_share"] = rows["output"] - normaliser[rows["token"]]
     if corpus is not None:
-        rows |= against_text.bigram_likelihoods(corpus.bigrams, rows["token"], rows["out"])
+        rows |= bigram_likelihoods(corpus.bigrams, rows["token"], rows["out"])
     write_table(order.path("bigrams.parquet"), rows)
 
 

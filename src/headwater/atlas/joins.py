@@ -15,7 +15,8 @@ from torch import Tensor
 
 from headwater.atlas.lift import Looking, Speaking, Trigrams, among_the_first, best_of_each, strongest
 from headwater.atlas.lists import Lists, looking_of, read_dense, read_lists
-from headwater.atlas.order import WORK, Order
+from headwater.atlas.manifest import WORK
+from headwater.atlas.order import Order
 from headwater.atlas.subject import DIRECT, Subject
 from headwater.circuits.factored import Factored
 from headwater.circuits.streamed.exact import dots
@@ -111,7 +112,7 @@ class _Head:
         dest = torch.arange(len(sources))[:, None].expand_as(sources)
         return self._first(each, sources, dest, outs.ids[sources, nth], lead, outs.values[sources, nth])
 
-    def _first(self, each: int, source: Tensor, dest: Tensor, out: Tensor, lead: Tensor, output: Tensor) -> Trigrams:  # noqa: PLR0913
+    def _first(self, each: int, source: Tensor, dest: Tensor, out: Tensor, lead: Tensor, output: Tensor) -> Trigrams:
         """What can be among the best of its line, a row of each of these."""
         attention = self.speaking.looking.attention(lead)
         chosen = among_the_first(attention * output, each)

@@ -14,7 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwater.atlas.lift import Looking
-from headwater.atlas.order import WORK, Order
+from headwater.atlas.manifest import WORK
+from headwater.atlas.order import Order
 from headwater.atlas.subject import DIRECT, Subject
 from headwater.circuits.factored import Factored
 from headwater.circuits.streamed.exact import dots
@@ -41,7 +42,8 @@ def write_says(order: Order, subject: Subject, name: str, first: int) -> None:
     dense = {"mean": mine.row_means(), "spread": mine.row_spreads()}
     dense |= {"own_rank": found.own_ranks} if found.own_ranks is not None else {}
     dense |= {"log_normaliser": found.logsumexp} if found.logsumexp is not None else {}
-    assert found.top_rows is not None and found.bottom_rows is not None, "both were asked for"
+    assert found.top_rows is not None, "it was asked for"
+    assert found.bottom_rows is not None, "it was asked for"
     listed = Listed(first, found.top_rows, found.bottom_rows)
     write_list(order.path(files_of(order, "says", name, first)[0]), ("source", "out"), listed, {"output": listed.values})
     write_dense(order, "says", name, first, dense)
@@ -59,7 +61,8 @@ def write_seeks(order: Order, subject: Subject, name: str, first: int) -> None:
     mine = Factored(scores.left[lines], scores.right)
     # Ids, scores and mass do not depend on what else is asked; asked together they take one pass where a kernel can do both.
     found = mine.survey(Wants(top_rows=order.settings.k, logsumexp=subject.log_shares(scores)))
-    assert found.top_rows is not None and found.logsumexp is not None, "both were asked for"
+    assert found.top_rows is not None, "it was asked for"
+    assert found.logsumexp is not None, "it was asked for"
     mass, listed = subject.rounded(found.logsumexp), Listed(first, found.top_rows)
     attention = Looking(mine, mass, order.settings.others).attention(found.top_rows.values - mass[:, None])
     columns = {"score": listed.values, "attention": attention}
@@ -88,7 +91,8 @@ def write_said(order: Order, subject: Subject, name: str, first: int) -> None:
     best = read_dense(order, "sought", name)["best_attention"].to(outputs.left.device)
     ours, theirs, k = outputs.right.T[lines].double(), best[:, None] * outputs.left.double(), order.settings.k
     found = survey(ours, theirs, Wants(top_rows=k, bottom_rows=k))
-    assert found.top_rows is not None and found.bottom_rows is not None, "both were asked for"
+    assert found.top_rows is not None, "it was asked for"
+    assert found.bottom_rows is not None, "it was asked for"
     listed = Listed(first, found.top_rows, found.bottom_rows)
     outs = torch.arange(first, first + len(listed.ids), device=best.device)[:, None].expand_as(listed.ids)
     output = dots(outputs.left, outputs.right.T, listed.ids.flatten(), outs.flatten()).view(listed.ids.shape)

@@ -2,13 +2,13 @@
 
 import hashlib
 import json
+import threading
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import torch
 
-from headwater.atlas.manifest import WORK as WORK
 from headwater.atlas.settings import Settings
 from headwater.atlas.subject import Subject
 from headwater.errors import InputError
@@ -18,6 +18,8 @@ from headwater.model.sources import load_weights, look
 from headwater.model.weights import Weights
 from headwater.settings import setting, to_plain
 
+_ONE_AT_A_TIME = threading.Lock()
+"""A model is read by one thread, and others have it from there."""
 PART = 2**22
 """Joined rows of a part, about: what a search may have to open."""
 
@@ -29,9 +31,11 @@ class CorpusUse:
     tokenizer: str
     tokens: int
     sha256: str
-    """Of its training text and its counts, as its manifest tells."""
+    """Of its training and its held-out text, one after the other."""
     windows: int
     """How many windows of held-out text the evidence is from."""
+    searched: int
+    """How many windows of training text bugs are looked for in."""
     window: int
     """Their length."""
 
@@ -66,6 +70,11 @@ class Order:
     model: str
     folder: str
     device: str = "cpu"
+
+    @cached_property
+    def sha256(self) -> str:
+        """One number for all of it."""
+        return hashlib.sha256(json.dumps([self.plan.sha256, self.model, self.folder, self.device]).encode()).hexdigest()
 
     @property
     def settings(self) -> Settings:
@@ -111,9 +120,14 @@ def weights_at(model: str) -> Weights:
     return weights.to(dtype=torch.float32) if half else weights
 
 
-@lru_cache(maxsize=1)
 def subject_of(order: Order) -> Subject:
     """The model of an order, held against its hash, as the atlas looks at it; how often tokens occur is read from the atlas' vocabulary."""
+    with _ONE_AT_A_TIME:
+        return _subject_of(order)
+
+
+@lru_cache(maxsize=1)
+def _subject_of(order: Order) -> Subject:
     weights = weights_at(order.model)
     if model_hash(weights) != order.plan.model:
         given = f"{order.model} has other weights here than where the atlas was begun"

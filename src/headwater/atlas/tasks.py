@@ -20,7 +20,8 @@ from typing import Literal, TypeAlias
 import torch
 
 from headwater.atlas import joins, lists
-from headwater.atlas.order import WORK, Order, subject_of
+from headwater.atlas.manifest import WORK
+from headwater.atlas.order import Order, subject_of
 from headwater.atlas.subject import DIRECT
 
 Kind: TypeAlias = Literal["says", "own", "seeks", "sought", "said", "trigrams", "merge"]
@@ -38,7 +39,7 @@ class Task:
 
     def key(self, order: Order) -> str:
         """A name that no other task of any atlas has: engines know by it what they have done."""
-        return f"{self.kind}-{self.name}-{self.first}-{order.plan.sha256[:16]}"
+        return f"{self.kind}-{self.name}-{self.first}-{order.sha256[:16]}"
 
     def files(self, order: Order) -> list[str]:
         """What it makes."""
