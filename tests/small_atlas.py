@@ -11,12 +11,27 @@ from safetensors.torch import save_file
 from headwater.atlas.manifest import commit
 from headwater.files.tables import write_table
 
-TEXTS = [" keep", " in", " mind", " at", " bay", "keep", "def", " def", "self", " self", None, 'a"b,\n', "é", "[bold]"]
+TEXTS = [
+    " keep",
+    " in",
+    " mind",
+    " at",
+    " bay",
+    "keep",
+    "def",
+    " def",
+    "self",
+    " self",
+    None,
+    'a"b,\n',
+    "é" + 40 * "a",
+    "[bold]",
+]
 HEADS = ("L0H0", "L0H1", "L1H0")
 K, TRIPLES, EACH, OTHERS = 5, 20, 3, 7
 
 
-@dataclass
+@dataclass(repr=False)
 class Small:
     """The arrays that it was made from."""
 

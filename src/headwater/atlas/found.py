@@ -1,0 +1,132 @@
+"""``Found``: rows of an atlas, to be read, drawn, or handed to another library."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.atlas.words import Words
+from headwater.errors import InputError
+from headwater.show.text import written
+from headwater.show.values import Table
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+TOKENS = ("token", "source", "dest", "out")
+"""Columns of ids that stand for tokens."""
+FORMATS = {"attention": ".3f", "share": ".2g"}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Found:
+    """A table: rows of an atlas in some order, perhaps a page of more."""
+
+    title: str
+    columns: Mapping[str, NDArray[Any]]
+    """Ids and numbers as they are stored; heads by their names."""
+    words: Words
+    total: int
+    """How many rows there are, of which these are a page."""
+    offset: int = 0
+    """How many stand before the first of these."""
+    remarks: tuple[str, ...] = ()
+    """What is left out, above all."""
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """For programs: what was asked for."""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __repr__(self) -> str:
+        return f"Found({self.title}, {len(self):,} of {self.total:,} rows)"
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    @property
+    def rows(self) -> tuple[dict[str, Any], ...]:
+        """For programs: texts exactly (None where a token has none), ids beside them as ``source_id``; None for what is unknown."""
+        whole = {name: _values(column) for name, column in self._arrays().items()}
+        return tuple(dict(zip(whole, row, strict=True)) for row in zip(*whole.values(), strict=True))
+
+    def plain(self) -> dict[str, Any]:
+        """For programs: dictionaries, lists, numbers, texts."""
+        page = {"total": self.total, "offset": self.offset, "remarks": list(self.remarks)}
+        return {**self.facts, **page, "rows": list(self.rows)}
+
+    def table(self) -> Table:
+        """For people."""
+        shown = {name: self._shown(name, column) for name, column in self.columns.items()}
+        names = tuple(name if name in (*TOKENS, "head") else f"{name}#" for name in shown)
+        return Table(title=self.title, columns=names, rows=tuple(zip(*shown.values(), strict=True)))
+
+    def __str__(self) -> str:
+        return "\n".join([written(self.table()), "", *self.notes()]).rstrip()
+
+    def _repr_html_(self) -> str:
+        from headwater.show.html import fragment
+
+        return fragment(self.table(), remarks=self.notes())
+
+    def notes(self) -> tuple[str, ...]:
+        """What is said below the table: which page it is, and the remarks."""
+        first, last = self.offset + 1, self.offset + len(self)
+        page = () if len(self) == self.total else (f"rows {first:,} to {last:,} of {self.total:,}" if len(self) else "no rows",)
+        return (*page, *self.remarks)
+
+    def relation(self) -> "DuckDBPyRelation":
+        """A DuckDB relation with the columns of ``rows``, in a database of its own."""
+        import duckdb
+
+        database = duckdb.connect(":memory:")
+        database.register("found", self._arrays())
+        return database.sql("SELECT * FROM found")
+
+    def pandas(self) -> Any:
+        """A pandas data frame with the columns of ``rows``."""
+        _need("pandas")
+        return self.relation().df()
+
+    def polars(self) -> Any:
+        """A polars data frame with the columns of ``rows``."""
+        _need("polars", "pyarrow")
+        return self.relation().pl()
+
+    def arrow(self) -> Any:
+        """An Arrow table with the columns of ``rows``."""
+        _need("pyarrow")
+        return self.relation().to_arrow_table()
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """The columns of ``rows``: texts are objects."""
+        ids = {name: column for name, column in self.columns.items() if name in TOKENS}
+        texts = {name: np.array(self.words.texts, object)[column] for name, column in ids.items()}
+        return {**self.columns, **texts, **{f"{name}_id": column for name, column in ids.items()}}
+
+    def _shown(self, name: str, column: NDArray[Any]) -> list[str]:
+        values = _values(column)
+        if name in TOKENS:
+            return [self.words(token) for token in values]
+        if column.dtype.kind == "f":
+            kind = FORMATS.get(name, "+z.4g")
+            return ["" if value is None else format(value, kind) for value in values]
+        return ["" if value is None else value if isinstance(value, str) else f"{value:,}" for value in values]
+
+
+def _values(column: NDArray[Any]) -> list[Any]:
+    """As Python has them, None for what is NULL or no number."""
+    values = cast(list[Any], column.tolist())
+    return [None if isinstance(value, float) and not math.isfinite(value) else value for value in values]
+
+
+def _need(*libraries: str) -> None:
+    import importlib.util
+
+    missing = [library for library in libraries if importlib.util.find_spec(library) is None]
+    if missing:
+        names = " and ".join(missing)
+        raise InputError(f"no {names} here", f"{names}, which Headwater can do without", f"pip install {' '.join(missing)}")
