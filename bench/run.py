@@ -7,6 +7,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+import atlas
 import composition
 import explain
 import forward
@@ -15,7 +16,7 @@ import topk
 import training
 
 HERE = Path(__file__).parent
-TABLES = [forward, training, topk, spectra, composition, explain]
+TABLES = [forward, training, topk, spectra, composition, explain, atlas]
 PEERS = ["torch", "transformers", "transformer-lens", "faiss-cpu", "numba", "numpy"]
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.circuits.streamed import fused, tiles
+from headwater.circuits.streamed import exact, fused, tiles
 from headwater.circuits.streamed.scan import Wants
 from headwater.circuits.streamed.survey import survey
 
@@ -129,6 +129,17 @@ def test_every_kernel_gives_the_same_answers(kind, size, k, seed):
         assert torch.equal(getattr(ours, name).ids, getattr(theirs, name).ids)
         assert torch.equal(getattr(ours, name).values, getattr(theirs, name).values)
     assert torch.equal(ours.own_ranks, theirs.own_ranks)
+
+
+@pytest.mark.parametrize("kind", ["flat", "norms of all sizes", "tiny", "zeros"])
+@pytest.mark.parametrize("inner", [1, 7, 64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_many_entries_have_the_bits_that_each_has_by_definition(kind, inner, dtype):
+    left, right = factors(kind, 90, 450, inner, 7)
+    draw, size = torch.Generator().manual_seed(8), exact.MANY + 3
+    rows, columns = torch.randint(90, (size,), generator=draw), torch.randint(450, (size,), generator=draw)
+    found = exact.dots(left.to(dtype), right.T.contiguous().T.to(dtype), rows, columns)
+    assert torch.equal(found.view(torch.int64), written_out(left, right)[rows, columns].view(torch.int64))
 
 
 def test_a_ceiling_holds_in_more_than_float64():

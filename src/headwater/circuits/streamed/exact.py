@@ -13,12 +13,15 @@ from torch import Tensor
 
 from headwater.circuits.algebra import lengths, scaled
 from headwater.circuits.streamed.lines import Lines
+from headwater.circuits.streamed.machine import available, sweep
 from headwater.circuits.streamed.scan import Kept
 
 ROUNDING = 2.0**-53
 """Half the distance between neighbouring float64 numbers of size one."""
 AT_ONCE = 2**20
 """Numbers of a candidate's products held at once."""
+MANY = 2**14
+"""Entries for which compiled code is worth loading."""
 TILE = 2**22
 """Entries of whole lines held at once."""
 SWAPPED = 4
@@ -35,6 +38,8 @@ def dots(
     columns: Int[Tensor, " entry"],
 ) -> Float[Tensor, " entry"]:
     """The values of single entries: the definition."""
+    if len(rows) >= MANY and left.device.type == "cpu" and available():
+        return _compiled(left, right, rows, columns)
     values = torch.zeros(len(rows), dtype=torch.float64, device=left.device)
     inner = left.shape[1]
     step = max(1, AT_ONCE // max(1, inner))
@@ -43,6 +48,13 @@ def dots(
         products = left[rows[some]].double() * right[columns[some]].double()
         # A running sum adds one after the other; a sum may add in any order.
         values[some] = products.cumsum(dim=1)[:, -1]
+    return values
+
+
+def _compiled(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """The same in compiled code: the same operations in the same order."""
+    values = torch.empty(len(rows), dtype=torch.float64)
+    sweep().entries(*(each.detach().contiguous().numpy() for each in (left, right, rows, columns)), values.numpy())
     return values
 
 

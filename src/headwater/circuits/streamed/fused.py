@@ -11,13 +11,10 @@ above it are looked at once more, whole and in float64.
 """
 
 import math
-import platform
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,6 +26,7 @@ from headwater.circuits.streamed import tiles
 from headwater.circuits.streamed.balance import balanced
 from headwater.circuits.streamed.exact import whole
 from headwater.circuits.streamed.guess import Sample, Side
+from headwater.circuits.streamed.machine import available, sweep
 from headwater.circuits.streamed.scan import Kept, Progress, Scan, Wants, silent
 
 if TYPE_CHECKING:
@@ -53,17 +51,6 @@ PASSING = 200.0
 """Cycles for an entry that passes."""
 PLAIN_SPEED, PLAIN_ENTRY = 14.0, 3.0
 """Products a cycle and cycles an entry in plain torch."""
-
-
-@cache
-def available() -> bool:
-    """Whether numba is here and the processor has AVX2."""
-    if platform.machine().lower() not in ("x86_64", "amd64") or find_spec("numba") is None:
-        return False
-    from llvmlite import binding
-
-    features: Any = binding.get_host_cpu_features()
-    return bool(features.get("avx2", False))
 
 
 def pays(rows: int, columns: int, inner: int, wants: Wants) -> bool:
@@ -102,13 +89,6 @@ def scan(
 
 def _longest(lines: Tensor) -> float:
     return float(lengths(lines).max())
-
-
-def _sweep() -> Any:
-    """What numba compiles has no types, and is not there without numba."""
-    from headwater.circuits.streamed import sweep
-
-    return sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,18 +230,18 @@ class _Run:
     def _block(self, ids: Int[Tensor, " row"], columns: "dict[int, Best]") -> "Found":
         from headwater.circuits.streamed import integers
 
-        sweep, ours, wants, floors = _sweep(), self.ours, self.wants, self.guess.rows
+        compiled, ours, wants, floors = sweep(), self.ours, self.wants, self.guess.rows
         rows = integers.rows(ours.lines[ids], ids, ours.lengths[ids], ours.slack[ids], self.panels.form)
         best = {
             sign: _best(rows.ids, count, floors[sign][ids] if sign in floors else None)
             for sign, count in ((1, wants.top_rows), (-1, wants.bottom_rows))
         }
-        own = sweep.diagonal(self.factors, rows.ids if wants.own_ranks else rows.ids[:0])
-        found = sweep.Found(best[1], best[-1], columns[1], columns[-1], own, np.zeros(len(own), np.int64))
-        scratch = sweep.scratch(len(ids), self.panels)
-        sweep.sweep(rows, self.panels, found, self.factors, scratch, _bits(wants))
+        own = compiled.diagonal(self.factors, rows.ids if wants.own_ranks else rows.ids[:0])
+        found = compiled.Found(best[1], best[-1], columns[1], columns[-1], own, np.zeros(len(own), np.int64))
+        scratch = compiled.scratch(len(ids), self.panels)
+        compiled.sweep(rows, self.panels, found, self.factors, scratch, _bits(wants))
         for sign in self.rows:
-            sweep.finish(best[sign], self.factors.left, self.factors.right, float(sign))
+            compiled.finish(best[sign], self.factors.left, self.factors.right, float(sign))
         if wants.own_ranks:
             counts = scratch.counts.view(np.int16 if self.panels.form == integers.INT8 else np.int32)
             found.above[:] += counts.sum(axis=1)
@@ -291,7 +271,7 @@ class _Run:
     def _columns(self, sign: int) -> _Lines:
         parts, (left, right) = [one[sign] for one in self.columns], self.factors
         with ThreadPoolExecutor(len(parts)) as pool:
-            finished = [pool.submit(_sweep().finish, best, right, left, float(sign)) for best in parts]
+            finished = [pool.submit(sweep().finish, best, right, left, float(sign)) for best in parts]
         for one in finished:
             one.result()
         return _Lines.joined(parts, self.wants.top_columns if sign > 0 else self.wants.bottom_columns)

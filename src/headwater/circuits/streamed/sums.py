@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwater.circuits.streamed import fused
+from headwater.circuits.streamed.machine import available
 from headwater.circuits.streamed.scan import Progress, Scan, Wants, silent
 
 BLOCK = 256
@@ -23,7 +24,7 @@ BLOCK = 256
 def pays(left: Tensor, right: Tensor, wants: Wants) -> bool:
     """Whether this kernel is the faster one: nothing but sums, float32, a processor that has what it needs, and enough to do."""
     asked = wants.only_sums and wants.logsumexp is not None
-    there = left.dtype == torch.float32 and left.device.type == "cpu" and fused.available()
+    there = left.dtype == torch.float32 and left.device.type == "cpu" and available()
     return asked and there and 0 < left.shape[1] <= fused.MOST_INNER and len(left) * len(right) >= fused.LEAST
 
 
