@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Collection, Generator
@@ -29,12 +30,11 @@ def write_file(path: Path, data: bytes) -> None:
 @contextmanager
 def new_file(path: Path) -> Generator[Path]:
     """A temporary file to fill, which becomes ``path`` when the block ends well and vanishes when it does not."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(descriptor)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    # Made with the rights of any new file: to ask for the umask is to change it, for all threads.
+    temporary.touch(exist_ok=False)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
         sync(temporary)
         temporary.replace(path)
         sync(path.parent)
