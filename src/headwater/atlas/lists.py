@@ -38,10 +38,10 @@ def write_says(order: Order, subject: Subject, name: str, first: int) -> None:
         logsumexp=outputs.right.new_zeros(outputs.shape[1]) if is_direct else None,
     )
     found = survey(outputs.left[lines], outputs.right.T, wants)
-    mine = Factored(raw.left[lines], raw.right)
-    dense = {"mean": mine.row_means(), "spread": mine.row_spreads()}
+    # Of all rows, since a product of a few has other last digits than that of many.
+    dense = {"mean": raw.row_means()[lines], "spread": raw.row_spreads()[lines]}
     dense |= {"own_rank": found.own_ranks} if found.own_ranks is not None else {}
-    dense |= {"log_normaliser": found.logsumexp} if found.logsumexp is not None else {}
+    dense |= {"log_normaliser": subject.rounded(found.logsumexp)} if found.logsumexp is not None else {}
     assert found.top_rows is not None, "it was asked for"
     assert found.bottom_rows is not None, "it was asked for"
     listed = Listed(first, found.top_rows, found.bottom_rows)
@@ -59,12 +59,9 @@ def write_seeks(order: Order, subject: Subject, name: str, first: int) -> None:
     """For every dest its highest scores, and its mass."""
     scores, lines = subject.scores(name), slice(first, first + order.settings.rows)
     mine = Factored(scores.left[lines], scores.right)
-    # Ids, scores and mass do not depend on what else is asked; asked together they take one pass where a kernel can do both.
-    found = mine.survey(Wants(top_rows=order.settings.k, logsumexp=subject.log_shares(scores)))
-    assert found.top_rows is not None, "it was asked for"
-    assert found.logsumexp is not None, "it was asked for"
-    mass, listed = subject.rounded(found.logsumexp), Listed(first, found.top_rows)
-    attention = Looking(mine, mass, order.settings.others).attention(found.top_rows.values - mass[:, None])
+    found, mass = mine.top_rows(order.settings.k), subject.mass(scores, lines)
+    listed = Listed(first, found)
+    attention = Looking(mine, mass, order.settings.others).attention(found.values - mass[:, None])
     columns = {"score": listed.values, "attention": attention}
     write_list(order.path(files_of(order, "seeks", name, first)[0]), ("dest", "source"), listed, columns)
     write_dense(order, "seeks", name, first, {"mass": mass})

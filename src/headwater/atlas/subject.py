@@ -11,8 +11,10 @@ from headwater.circuits import tables
 from headwater.circuits.bases import Kind, Reader
 from headwater.circuits.factored import Factored
 from headwater.circuits.head import Head, HeadName, every_head, find_head
+from headwater.circuits.streamed import sums, tiles
 from headwater.circuits.streamed.scan import Wants
 from headwater.circuits.tables import Circuit
+from headwater.errors import InputError
 from headwater.model.config import ModelConfig, RotaryPositions
 from headwater.model.weights import Weights
 
@@ -20,6 +22,7 @@ DIRECT = "direct"
 """The path that no head is on, where a name stands for a circuit."""
 GRID = 2.0**20
 """A mass is a multiple of one over this: half a millionth of a nat, so that it is the same number whatever tiles it was summed in."""
+EVERY = slice(None)
 IN_EFFECTIVE_TOKENS = ("L0.b_out", "L0.norm_1.bias", "L0.norm_2.bias")
 """Constants that effective tokens hold already."""
 
@@ -71,14 +74,21 @@ class Subject:
             right = right + self._sum(self._qk(found, kind, "biases"), rows=False)[:, None]
         return Factored(left, right)
 
-    def log_shares(self, scores: Factored) -> Float[Tensor, " source"]:
-        """Logarithms of how often sources occur, in the scores' format."""
-        return self.shares.log().to(scores.left)
+    def mass(self, scores: Factored, lines: slice = EVERY) -> Float[Tensor, " dest"]:
+        """``log Σ_source p(source) exp(score)`` of some dests: what an average other token weighs in their softmax.
 
-    def mass(self, scores: Factored) -> Float[Tensor, " dest"]:
-        """``log Σ_source p(source) exp(score)`` of every dest: what an average other token weighs in its softmax."""
-        found = scores.survey(Wants(logsumexp=self.log_shares(scores))).logsumexp
+        A dest has the same mass whichever others it is asked with, so that no order depends on tiles: the fast kernel adds up each row by
+        itself, and what float64 leaves to chance lies far below the grid.
+        """
+        log_shares = self.shares.log()
+        ours, theirs, wants = scores.left, scores.right.T, Wants(logsumexp=log_shares.to(scores.left))
+        if sums.pays(ours, theirs, wants):
+            found = sums.scan(ours[lines], theirs, wants).logsumexp
+        else:
+            found = tiles.scan(ours[lines].double(), theirs.double(), Wants(logsumexp=log_shares)).logsumexp
         assert found is not None, "it was asked for"
+        if not bool(found.isfinite().all()):
+            raise InputError("scores that are infinite or none (NaN)", "finite ones", "look at the model's weights")
         return self.rounded(found)
 
     @staticmethod
