@@ -3,7 +3,6 @@
 Whatever is killed in between goes on where it was when the same is asked again, and ends in the same bytes.
 """
 
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,10 @@ import numpy as np
 import torch
 
 from headwater.atlas import against_text, joins
+from headwater.atlas.begun import begun, plan_in
 from headwater.atlas.engines import Engine, Local
 from headwater.atlas.evidence import bigram_likelihoods
-from headwater.atlas.manifest import FORMAT, MANIFEST, PLAN, WORK, Manifest, commit, libraries, read_manifest
+from headwater.atlas.manifest import FORMAT, MANIFEST, WORK, Manifest, commit, libraries, read_manifest
 from headwater.atlas.order import CorpusUse, Order, Plan, model_hash, subject_of, weights_at
 from headwater.atlas.settings import NormScale, Settings
 from headwater.atlas.subject import DIRECT
@@ -23,16 +23,14 @@ from headwater.atlas.summary import choices_for, document, summaries
 from headwater.atlas.tasks import Task, stages
 from headwater.circuits.head import every_head, find_head
 from headwater.circuits.norms import mean_scales
-from headwater.errors import HeadwaterError, InputError
+from headwater.errors import InputError
 from headwater.files.atomic import write_file
-from headwater.files.lock import held
-from headwater.files.plain import read_json
 from headwater.files.safetensors import read_tensors
 from headwater.files.tables import read_table, write_table
-from headwater.model.config import NoNorm, RotaryPositions
+from headwater.model.config import ModelConfig, NoNorm, RotaryPositions
 from headwater.model.sources import look
 from headwater.model.weights import Weights
-from headwater.settings import from_plain, to_plain
+from headwater.settings import to_plain
 from headwater.show.values import Progress, silent
 from headwater.text.corpus import Corpus
 from headwater.text.spoken import Spoken
@@ -74,12 +72,11 @@ def build(  # noqa: PLR0913  (of what, where to, how, against which text, by who
     """Write the tables of a model to a folder, or finish what is missing there."""
     chosen, folder = chosen or Chosen(), Path(folder).absolute()
     place = str(look(model).path.absolute())
+    weights_at.cache_clear()
     weights, words = weights_at(place), _words(model)
-    plan = _plan(weights, words, chosen, corpus)
+    plan = _plan(weights, words, chosen, corpus, plan_in(folder))
     order = Order(plan, place, str(folder), chosen.device)
-    _check_folder(folder)
-    with held(folder / WORK, "a folder of its own for each atlas that is being built"):
-        _begin(order, overwrite=overwrite)
+    with begun(order, overwrite=overwrite):
         if not (folder / MANIFEST).exists():
             _work(order, words, corpus, engine or Local(), progress)
             model_facts = {"name": str(model), "sha256": plan.model, "config": to_plain(weights.config)}
@@ -100,35 +97,28 @@ def _words(model: str | Path) -> Tokenizer | None:
     return read_tokenizer(source.words) if source.words else None
 
 
-def _plan(weights: Weights, words: Tokenizer | None, chosen: Chosen, corpus: Corpus | None) -> Plan:
-    config = weights.config
+def _plan(weights: Weights, words: Tokenizer | None, chosen: Chosen, corpus: Corpus | None, before: Plan | None) -> Plan:
+    config, model, use = weights.config, model_hash(weights), _use(weights, chosen, corpus) if corpus else None
+    # Measured once: another number of threads may give another last digit.
+    is_measured = before is not None and (before.model, before.corpus) == (model, use)
+    scales = before.settings.scales if before and is_measured else _scales(weights, corpus) if corpus else ()
     return Plan(
         format=FORMAT,
-        model=model_hash(weights),
+        model=model,
         words=words.sha256 if words else None,
         vocab=config.vocab,
         heads=tuple(map(str, every_head(config))) if config.layers else (),
-        settings=_settings(weights, chosen, corpus),
-        corpus=_use(weights, chosen, corpus) if corpus else None,
+        settings=_settings(config, chosen, scales),
+        corpus=use,
         libraries=tuple(f"{name} {version}" for name, version in libraries().items()),
     )
 
 
-def _settings(weights: Weights, chosen: Chosen, corpus: Corpus | None) -> Settings:
-    config = weights.config
+def _settings(config: ModelConfig, chosen: Chosen, scales: tuple[NormScale, ...]) -> Settings:
     if chosen.offset and not isinstance(config.positions, RotaryPositions):
         raise InputError(f"an offset of {chosen.offset} without rotary positions", "scores that depend on it", "leave it out")
     if chosen.basis == "effective-tokens" and config.feed_forward is None:
         raise InputError("effective tokens of a model without feed-forward layers", "what they are made by", "use tokens")
-    scales: tuple[NormScale, ...] = ()
-    if corpus is not None and not isinstance(config.norm, NoNorm):
-        tokens = against_text.windows(corpus.train, _window(weights), MEASURED_WINDOWS)
-        if not len(tokens):
-            given = f"a corpus of {len(corpus.train):,} tokens"
-            raise InputError(given, f"at least one window of {_window(weights)}", "give more text")
-        measured = mean_scales(weights, torch.from_numpy(tokens)).values
-        # A few digits: what is measured anew when a build is taken up must be the same number.
-        scales = tuple(NormScale(site=site, value=float(f"{value:.6g}")) for site, value in sorted(measured.items()))
     return Settings(
         others=max(1, config.context - 1) if chosen.others is None else chosen.others,
         k=min(chosen.k, config.vocab),
@@ -140,6 +130,18 @@ def _settings(weights: Weights, chosen: Chosen, corpus: Corpus | None) -> Settin
         scales=scales,
         rows=chosen.rows,
     )
+
+
+def _scales(weights: Weights, corpus: Corpus) -> tuple[NormScale, ...]:
+    """What norms divide by, on average over some of the text."""
+    if isinstance(weights.config.norm, NoNorm):
+        return ()
+    tokens = against_text.windows(corpus.train, _window(weights), MEASURED_WINDOWS)
+    if not len(tokens):
+        given = f"a corpus of {len(corpus.train):,} tokens"
+        raise InputError(given, f"at least one window of {_window(weights)}", "give more text")
+    measured = mean_scales(weights, torch.from_numpy(tokens)).values
+    return tuple(NormScale(site=site, value=float(f"{value:.6g}")) for site, value in sorted(measured.items()))
 
 
 def _window(weights: Weights) -> int:
@@ -157,56 +159,6 @@ def _use(weights: Weights, chosen: Chosen, corpus: Corpus) -> CorpusUse:
         searched=min(SEARCHED * chosen.windows, len(corpus.train) // window),
         window=window,
     )
-
-
-def _check_folder(folder: Path) -> None:
-    """Before anything is made there: an atlas that was begun, or a new folder."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        there = sorted(path.name for path in folder.iterdir() if path.name != WORK)
-    except (FileExistsError, NotADirectoryError):
-        raise InputError(f"{folder} is a file", "a folder", "choose another name") from None
-    if there and PLAN not in there:
-        raise InputError(f"{folder} holds {there[0]!r:.80}", "a new folder, or one with an atlas", "choose another name")
-
-
-def _begin(order: Order, *, overwrite: bool) -> None:
-    """Write down what is to be built; refuse a folder in which something else was."""
-    path = order.path(PLAN)
-    if path.exists():
-        try:
-            before = from_plain(Plan, read_json(path))
-        except HeadwaterError:
-            before = None
-        if before == order.plan:
-            return
-        if not overwrite:
-            raise InputError(
-                f"{order.folder} holds {_difference(before, order.plan)}",
-                "an atlas of this model with these settings",
-                "give another --out, or --overwrite to build it anew",
-            )
-        for inner in Path(order.folder).iterdir():
-            if inner.name != WORK:
-                shutil.rmtree(inner) if inner.is_dir() else inner.unlink()
-        for inner in (Path(order.folder) / WORK).iterdir():
-            if inner.is_dir():
-                shutil.rmtree(inner)
-    write_file(path, json.dumps(to_plain(order.plan), indent=1).encode() + b"\n")
-
-
-def _difference(before: Plan | None, now: Plan) -> str:
-    """What is stale about another plan, in words."""
-    if before is None:
-        return "an atlas whose plan cannot be read"
-    if before.model != now.model:
-        return f"an atlas of other weights ({before.model[:12]}…, these are {now.model[:12]}…)"
-    for name in ("words", "corpus", "libraries"):
-        if getattr(before, name) != getattr(now, name):
-            return f"an atlas made with another {({'words': 'tokenizer', 'libraries': 'version of a library'}).get(name, name)}"
-    ours, theirs = to_plain(now.settings), to_plain(before.settings)
-    changed = [f"{name} {theirs.get(name)} instead of {ours.get(name)}" for name in ours if ours.get(name) != theirs.get(name)]
-    return f"an atlas with {', '.join(changed)[:160] or 'other settings'}"
 
 
 def _work(order: Order, words: Tokenizer | None, corpus: Corpus | None, engine: Engine, progress: Progress) -> None:

@@ -38,7 +38,7 @@ KEYS = {
 LIBRARIES = ("numpy", "torch", "duckdb", "numba")
 """Besides Headwater and Python: what numbers and bytes may depend on."""
 _PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
-_LEFT = re.compile(r"\..+\.part")
+LEFT = re.compile(r"\..+\.part")
 """What a write that is killed leaves behind."""
 
 
@@ -113,7 +113,7 @@ def commit(
     vocab: int,
 ) -> Manifest:
     """Finish an atlas: hash every file that lies in its folder, write the manifest and remove what killed writes left behind."""
-    for left in [path for path in folder.rglob(".*") if _LEFT.fullmatch(path.name)]:
+    for left in [path for path in folder.rglob(".*") if LEFT.fullmatch(path.name)]:
         left.unlink()
     with connect(folder) as database:
         files = tuple(_stored(folder, path, database) for path in sorted(paths_in(folder)) if path != MANIFEST)

@@ -130,6 +130,10 @@ def subject_of(order: Order) -> Subject:
 def _subject_of(order: Order) -> Subject:
     weights = weights_at(order.model)
     if model_hash(weights) != order.plan.model:
+        # A worker that has been there for longer may remember what lay there before.
+        weights_at.cache_clear()
+        weights = weights_at(order.model)
+    if model_hash(weights) != order.plan.model:
         given = f"{order.model} has other weights here than where the atlas was begun"
         raise InputError(given, "the same model on every machine", "copy it to all of them, or put it on shared storage")
     shares = torch.from_numpy(read_table(order.path("vocab.parquet"), ["share"])["share"])

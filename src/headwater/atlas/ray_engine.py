@@ -87,6 +87,6 @@ def _result(ray: Any, done: Any, task: Task) -> None:
         ray.get(done)
     except ray.exceptions.RayTaskError as error:
         # What Ray raises is a class of its own, made from ours.
-        raise (error.cause if isinstance(error.cause, HeadwaterError) else error) from None
+        raise (error.cause if isinstance(error.cause, HeadwaterError | OSError) else error) from None
     except ray.exceptions.RayError as error:
         raise worker_lost(task, str(error).splitlines()[0]) from None
