@@ -170,7 +170,13 @@ def write_evidence(folder, small, strongest, lots):
     ids = {key: column for key, column in numbers(small, rows, np.float64).items() if column.dtype.kind == "u"}
     chances = lots.integers(0, 4, len(rows))
     measured = np.where(chances > 0, lots.normal(size=len(rows)), np.nan)
-    columns = {"chances": chances, "occurs": chances // 2, "fires": chances // 3, "measured": measured}
+    columns = {
+        "chances": chances,
+        "occurs": chances // 2,
+        "fires": chances // 3,
+        "expected": measured / 2,
+        "measured": measured,
+    }
     columns["nats"] = lots.normal(size=len(rows))
     small.evidence = {row: {key: value[n] for key, value in columns.items()} for n, row in enumerate(rows)}
     write_table(folder / "evidence.parquet", {**ids, **columns})

@@ -126,7 +126,7 @@ class Atlas:
         tests = [f"{place} {'<' if lowering else '>'} 0"]
         tests += [] if head is None else [f"head = {self.heads.index(self.head(head).name)}"]
         rows = (
-            f"FROM {self._clause('strongest')} SELECT {place} AS place, head, source, dest, out, score, output, attention, lift"
+            f"FROM {self.clause('strongest')} SELECT {place} AS place, head, source, dest, out, score, output, attention, lift"
         )
         with self.cursor() as cursor, damaged_if_refused(self.folder):
             columns = arrays(cursor.execute(f"{rows} WHERE {' AND '.join(tests)} ORDER BY abs({place})"))
@@ -141,7 +141,7 @@ class Atlas:
         """The lines of a table of lists that a pattern means, the largest entries first."""
         with self.cursor() as cursor, damaged_if_refused(self.folder):
             ids = ", ".join(map(str, self.words.find(pattern, cursor)))
-            query = f"FROM {self._clause(table)} WHERE {key} IN ({ids}) ORDER BY {key}, place < 0, abs(place)"
+            query = f"FROM {self.clause(table)} WHERE {key} IN ({ids}) ORDER BY {key}, place < 0, abs(place)"
             columns = arrays(cursor.execute(query))
         return self._found(f"{table}, {key} {self.words(pattern) if isinstance(pattern, int) else pattern!s}", columns)
 
@@ -161,7 +161,7 @@ class Atlas:
 
     def relation(self, table: str) -> "DuckDBPyRelation":
         """A whole table as a DuckDB relation, for questions in SQL; it can reach nothing but the atlas."""
-        return self._database.cursor().sql(f"FROM {self._clause(table)}")
+        return self._database.cursor().sql(f"FROM {self.clause(table)}")
 
     @contextmanager
     def cursor(self) -> "Generator[DuckDBPyConnection]":
@@ -172,7 +172,8 @@ class Atlas:
         finally:
             cursor.close()
 
-    def _clause(self, table: str) -> str:
+    def clause(self, table: str) -> str:
+        """What a query reads a table from."""
         parts = self.manifest.parts(table)
         if not parts:
             raise InputError(f"the table {table!r:.60}", "a table of this atlas", did_you_mean(table, self.tables))

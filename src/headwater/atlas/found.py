@@ -16,8 +16,6 @@ from headwater.show.values import Table
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
-TOKENS = ("token", "source", "dest", "out")
-"""Columns of ids that stand for tokens."""
 FORMATS = {"attention": ".3f", "share": ".2g"}
 
 
@@ -61,8 +59,10 @@ class Found:
     def table(self) -> Table:
         """For people."""
         shown = {name: self._shown(name, column) for name, column in self.columns.items()}
-        names = tuple(name if name in (*TOKENS, "head") else f"{name}#" for name in shown)
-        return Table(title=self.title, columns=names, rows=tuple(zip(*shown.values(), strict=True)))
+        # Of what is known of none of these rows, nothing is to be read.
+        kept = [name for name, cells in shown.items() if any(cells) or not cells]
+        names = (name if is_token(self.columns[name]) or self.columns[name].dtype == object else f"{name}#" for name in kept)
+        return Table(title=self.title, columns=tuple(names), rows=tuple(zip(*(shown[name] for name in kept), strict=True)))
 
     def __str__(self) -> str:
         return "\n".join([written(self.table()), "", *self.notes()]).rstrip()
@@ -103,18 +103,23 @@ class Found:
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """The columns of ``rows``: texts are objects."""
-        ids = {name: column for name, column in self.columns.items() if name in TOKENS}
+        ids = {name: column for name, column in self.columns.items() if is_token(column)}
         texts = {name: np.array(self.words.texts, object)[column] for name, column in ids.items()}
         return {**self.columns, **texts, **{f"{name}_id": column for name, column in ids.items()}}
 
     def _shown(self, name: str, column: NDArray[Any]) -> list[str]:
         values = _values(column)
-        if name in TOKENS:
+        if is_token(column):
             return [self.words(token) for token in values]
         if column.dtype.kind == "f":
             kind = FORMATS.get(name, "+z.4g")
             return ["" if value is None else format(value, kind) for value in values]
         return ["" if value is None else value if isinstance(value, str) else f"{value:,}" for value in values]
+
+
+def is_token(column: NDArray[Any]) -> bool:
+    """Whether a column's numbers stand for tokens: in an atlas, those that are uint32 do and no others."""
+    return column.dtype == np.uint32
 
 
 def _values(column: NDArray[Any]) -> list[Any]:

@@ -26,7 +26,7 @@ Slot: TypeAlias = Literal["source", "dest", "out"]
 Sign: TypeAlias = Literal["both", "raising", "lowering"]
 SLOTS: tuple[Slot, ...] = ("source", "dest", "out")
 STORED = ("lift", "score", "output", "attention")
-EVIDENCE = ("chances", "occurs", "fires", "measured", "nats")
+EVIDENCE = ("chances", "occurs", "fires", "expected", "measured", "nats")
 """What a text adds to a row, where the atlas was built with one."""
 SIGNS: dict[Sign, str | None] = {"both": None, "raising": "lift > 0", "lowering": "lift < 0"}
 MOST_ROWS = 1_000_000

@@ -38,20 +38,27 @@ def write_table(path: Path, columns: Mapping[str, Column], *, groups: int = GROU
     A column is an array of numbers, or texts of which some may be None. What is masked in a masked array becomes NULL, and so does NaN.
     ``groups`` is how many rows a reader takes or skips as one.
     """
-    given = _checked(columns)
-    count = len(next(iter(given.values())))
-    group = max(LITTLE, groups - groups % LITTLE)
+    given, group = _checked(columns), max(LITTLE, groups - groups % LITTLE)
+    settings = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group}"
+    return write_query(path, f"FROM given SELECT {_selected(given)}", settings, given)
+
+
+def write_query(path: Path, query: str, settings: str, given: Mapping[str, NDArray[Any]]) -> int:
+    """Write what a query finds to a file; returns how many rows these are.
+
+    ``settings`` are those of DuckDB's COPY, and ``given`` is what the query finds under that name.
+    """
     cursor = _database().cursor()
     try:
         cursor.register("given", given)
         with new_file(path) as temporary, _as_ours(path, "written"):
-            settings = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group}, USE_TMP_FILE false"
-            cursor.execute(f"COPY (FROM given SELECT {_selected(given)}) TO {_quoted(temporary)} ({settings})")
+            found = cursor.execute(f"COPY ({query}) TO {_quoted(temporary)} ({settings}, USE_TMP_FILE false)").fetchone()
     except OSError as reason:
         raise _not_written(path, reason.strerror or str(reason)) from reason
     finally:
         cursor.close()
-    return count
+    assert found is not None, "it tells how many rows it wrote"
+    return found[0]
 
 
 def read_table(path: Path | Sequence[Path], columns: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
