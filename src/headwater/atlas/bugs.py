@@ -17,7 +17,7 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from headwater.atlas.evidence import evidence
-from headwater.atlas.places import Listed, Windows, count, expand
+from headwater.atlas.places import Listed, count, expand
 from headwater.circuits.streamed.scan import Progress, silent
 from headwater.model.weights import Weights
 from headwater.settings import setting
@@ -80,8 +80,8 @@ class Bugs:
 class Texts:
     """A text to count in, and held-out text to measure on; and how often tokens come."""
 
-    searched: Windows
-    held_out: Windows
+    searched: Int64[ndarray, "searched pos"]
+    held_out: Int64[ndarray, "held_out pos"]
     shares: Float64[ndarray, " vocab"]
     """Adding up to one."""
 

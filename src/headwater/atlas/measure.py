@@ -237,7 +237,7 @@ def worth(
     # Rounding may take a probability beyond one.
     log_p = np.minimum(log_p, 0.0)
     with np.errstate(divide="ignore"):
-        others = np.log1p(-np.exp(log_p))
+        others = np.log(-np.expm1(log_p))
     return came * delta + np.logaddexp(others, log_p - delta)
 
 
