@@ -176,17 +176,11 @@ def sums(lines, panels, start, found):
     rows[:count] = lines
     shifts, totals = np.full(len(rows), -np.inf, np.float32), np.zeros((len(rows), LANES))
     out = np.zeros((ROWS, WIDTH), np.float32)
+    at, shifts_at, totals_at, out_at = rows.ctypes.data, shifts.ctypes.data, totals.ctypes.data, out.ctypes.data
     for p in range(len(panels)):
+        panel, begin = panels[p].ctypes.data, start[p].ctypes.data
         for r in range(0, len(rows), ROWS):
-            tile = Tile(
-                rows[r:].ctypes.data,
-                panels[p].ctypes.data,
-                start[p].ctypes.data,
-                shifts[r:].ctypes.data,
-                totals[r:].ctypes.data,
-                out.ctypes.data,
-                inner,
-            )
+            tile = Tile(at + r * inner * 4, panel, begin, shifts_at + r * 4, totals_at + r * LANES * 8, out_at, inner)
             if _tile(tile):
                 _raise(out, shifts[r : r + ROWS], totals[r : r + ROWS])
                 _tile(tile)
