@@ -111,6 +111,13 @@ def find_heads(known: Sequence[str], asked: str | Sequence[str]) -> list[int]:
     return sorted(found)
 
 
+def matching(ids: Mapping[Slot, NDArray[np.uint32]], heads: list[int] | None) -> str:
+    """What a row of these tokens and heads fulfils, in SQL."""
+    tests = [_among(slot, mine.tolist()) for slot, mine in ids.items()]
+    tests += [_among("head", heads)] if heads is not None else []
+    return " AND ".join(tests) or "true"
+
+
 @dataclass(frozen=True)
 class _Plan:
     """Which rows are read, and how."""
@@ -132,10 +139,8 @@ class _Plan:
     @property
     def where(self) -> str:
         """What a row has to fulfil."""
-        tests = [_among(slot, ids.tolist()) for slot, ids in self.ids.items()]
-        tests += [_among("head", self.heads)] if self.heads is not None else []
-        sign = SIGNS[self.query.sign]
-        return " AND ".join([*tests, *([sign] if sign else [])]) or "true"
+        sign, found = SIGNS[self.query.sign], matching(self.ids, self.heads)
+        return found if sign is None else sign if found == "true" else f"{found} AND {sign}"
 
     @property
     def evidence(self) -> str | None:

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from headwater.cli.terminal import WHOLE, note, show_json, show_table, use_cores, watched
+from headwater.cli.atlas_show import tell_files
+from headwater.cli.terminal import WHOLE, use_cores, watched
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
-    from headwater.atlas.manifest import Manifest
     from headwater.text.corpus import Corpus
 
 atlas = App(name="atlas", help="Write out the tables that a model's weights contain, and search them.")
 VERBS = {
     "search": ("headwater.cli.atlas_search:search", "Find skip-trigrams by source, dest, out and head."),
+    "quote": ("headwater.cli.atlas_search:quote", "Read places where skip-trigrams fire in held-out text."),
     "bugs": ("headwater.cli.atlas_bugs:bugs", "Show skip-trigrams that nothing but factorisation raises."),
     "export": ("headwater.cli.atlas_search:export", "Write a table as Parquet, CSV or JSON lines."),
     "verify": ("headwater.cli.atlas_search:verify", "Read every byte and find what has changed."),
+    "show": ("headwater.cli.atlas_show:show", "Show what an atlas holds, and what it says of each head."),
     "diff": ("headwater.cli.atlas_timeline:diff", "Compare two atlases: what appeared, what vanished."),
     "timeline": ("headwater.cli.atlas_timeline:timeline", "Show when each head became what it is."),
 }
@@ -104,7 +106,7 @@ def build(  # noqa: PLR0913  (each is one choice a person makes on the command l
     who = engine_named(engine, address, workers)
     with watched("atlas") as tell, _text(model, corpus, text, tell) as held:
         found = build(model, folder, chosen, corpus=held, engine=who, overwrite=overwrite, progress=tell)
-    _show(found, folder, json=json)
+    tell_files(found, folder, json=json)
 
 
 @contextmanager
@@ -123,25 +125,3 @@ def _text(
         text = []
     with corpus_for(model, Wanted(text, corpus, held_out=0.05), tell) as found:
         yield found
-
-
-def _show(found: "Manifest", folder: Path, *, json: bool) -> None:
-    """What has been written."""
-    tables: dict[str, list[int]] = {}
-    for file in found.files:
-        kind = (file.table or file.path).split("/")[0]
-        rows, size = tables.setdefault(kind, [0, 0])
-        tables[kind] = [rows + (file.rows or 0), size + file.bytes]
-    if json:
-        plain = {name: {"rows": rows, "bytes": size} for name, (rows, size) in tables.items()}
-        show_json({"atlas": str(folder), "model": found.model, "settings": found.settings, "tables": plain})
-        return
-    settings = [[name, _told(value)] for name, value in found.settings.items()]
-    show_table(["setting", "value"], settings, title=f"{folder}: {len(found.heads)} heads, {found.vocab:,} tokens")
-    rows = [[name, f"{rows:,}" if rows else "", f"{size / 1e6:,.2f}"] for name, (rows, size) in tables.items()]
-    show_table(["table", "rows#", "MB#"], rows)
-    note(f"try: headwater atlas search {folder} --limit 20 · headwater atlas verify {folder}")
-
-
-def _told(value: object) -> str:
-    return f"{len(value)} norms" if isinstance(value, list) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -11,6 +11,9 @@ from headwater.errors import InputError
 if TYPE_CHECKING:
     from headwater.atlas.export import Format
 
+if TYPE_CHECKING:
+    from headwater.atlas.found import Found
+
 TOKEN = Parameter(allow_leading_hyphen=True)
 
 
@@ -59,20 +62,30 @@ def search(  # noqa: PLR0913  (each is one choice a person makes on the command 
     from headwater.atlas.patterns import read_pattern
 
     patterns = [None if text is None else read_pattern(text) for text in (source, dest, out)]
-    heads = None if head is None else [name for each in head for name in each.split(",")]
-    if heads == []:
-        raise InputError("--head without heads", "at least one", "name some, such as --head L0H3 L1")
     with open_atlas(atlas) as opened:
         found = opened.search(
             source=patterns[0],
             dest=patterns[1],
             out=patterns[2],
-            head=heads,
+            head=_heads(head),
             sort=sort,
             sign=sign,
             limit=limit,
             offset=offset,
         )
+    _tell(found, json=json)
+
+
+def _heads(given: list[str] | None) -> list[str] | None:
+    """The heads that are asked for, whether spaces or commas stand between them."""
+    heads = None if given is None else [name for each in given for name in each.split(",")]
+    if heads == []:
+        raise InputError("--head without heads", "at least one", "name some, such as --head L0H3 L1")
+    return heads
+
+
+def _tell(found: "Found", *, json: bool) -> None:
+    """Rows, and what is left out of them."""
     if json:
         show_json(found.plain())
         return
@@ -80,6 +93,53 @@ def search(  # noqa: PLR0913  (each is one choice a person makes on the command 
     show_table(table.columns, table.rows, title=table.title)
     for number, line in enumerate(found.notes()):
         say("\n" * (not number) + line)
+
+
+def quote(  # noqa: PLR0913  (each is one choice a person makes on the command line)
+    atlas: Path,
+    /,
+    *,
+    source: Annotated[str | None, TOKEN] = None,
+    dest: Annotated[str | None, TOKEN] = None,
+    out: Annotated[str | None, TOKEN] = None,
+    head: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
+    limit: Annotated[int, WHOLE] = 20,
+    offset: Annotated[int, WHOLE] = 0,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Read places in held-out text where skip-trigrams fire: the text around source and dest, and what came next.
+
+    Tokens are given as in headwater atlas search.
+
+    Parameters
+    ----------
+    atlas
+        The folder of an atlas that was built with a corpus.
+    source
+        The earlier token that is attended to.
+    dest
+        The token that attends.
+    out
+        The token whose logit is changed.
+    head
+        Heads (L0H3) or layers (L0).
+    limit
+        How many lines to show.
+    offset
+        How many to pass over before.
+    json
+        Print one JSON document.
+    """
+    from headwater.atlas.atlas import open_atlas
+    from headwater.atlas.patterns import read_pattern
+    from headwater.atlas.reading import read_places
+    from headwater.atlas.search import Query
+
+    asked = {"source": source, "dest": dest, "out": out}
+    patterns = {slot: read_pattern(text) for slot, text in asked.items() if text is not None}
+    with open_atlas(atlas) as opened:
+        found = read_places(opened, Query(**patterns, head=_heads(head), limit=limit, offset=offset))
+    _tell(found, json=json)
 
 
 def export(
