@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.strategies import models, random_weights, seeds
 
 import headwater
 from headwater.circuits import placement
@@ -23,6 +22,7 @@ from headwater.model.config import (
     RotaryPositions,
     SinusoidalPositions,
 )
+from strategies import models, random_weights, seeds
 
 KINDS = [
     NoPositions(),

@@ -24,7 +24,8 @@ def leading(subject: Subject, head: HeadName, count: int) -> Trigrams:
     scores, outputs = subject.scores(head), subject.outputs(head)
     looking = Looking(scores, subject.mass(scores), subject.settings.others)
     lead, output = (_highest(table, scores.left.dtype) for table in (looking.leads, outputs))
-    reach = looking.attention(lead) * output.clamp(min=0)
+    # A little more than the bounds: attention and the product are rounded too.
+    reach = (1 + 1e-12) * looking.attention(lead) * output.clamp(min=0)
     reach, order = reach.sort(descending=True, stable=True)
     best = _of_each(looking, outputs, order[:0])
     for start in range(0, len(order), SOURCES):

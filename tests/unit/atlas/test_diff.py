@@ -5,13 +5,13 @@ import shutil
 
 import numpy as np
 import pytest
-from tests.small_atlas import HEADS, TRIPLES, small_atlas
 
 from headwater.atlas.atlas import open_atlas
 from headwater.atlas.diff import Change, Standing, diff
 from headwater.atlas.manifest import commit, read_manifest
 from headwater.errors import InputError
 from headwater.files.tables import read_table, write_table
+from small_atlas import HEADS, TRIPLES, small_atlas
 
 ALL = 10_000
 SEEDS = (7, 15)
