@@ -55,10 +55,6 @@ class Listed:
         """The rows at these places, or where a mask is true."""
         return Listed(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
-    def and_also(self, others: "Listed") -> "Listed":
-        """These rows, and then the others."""
-        return Listed(*(np.concatenate([getattr(some, field.name) for some in (self, others)]) for field in fields(self)))
-
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
