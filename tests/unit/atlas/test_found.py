@@ -52,6 +52,8 @@ def test_a_token_without_text_is_none_and_is_shown_by_its_number(atlas):
 
 
 def test_duckdb_pandas_and_arrow_have_the_same_rows(atlas):
+    for library in ("pandas", "pyarrow"):
+        pytest.importorskip(library)
     found = atlas.search(sort="nats", limit=1_000)
     columns, rows = list(found.rows[0]), [tuple(row.values()) for row in found]
     relation = found.relation()
