@@ -36,6 +36,7 @@ def begun(order: Order, *, overwrite: bool) -> Generator[None]:
     folder = Path(order.folder)
     try:
         _check_folder(folder)
+        _goes_on(order, overwrite=overwrite)
         with held(folder / WORK, "a folder of its own for each atlas that is being built"):
             _begin(order, overwrite=overwrite)
             yield
@@ -59,19 +60,23 @@ def _check_folder(folder: Path) -> None:
 
 def _begin(order: Order, *, overwrite: bool) -> None:
     """Write down what is to be built, or go on with it."""
-    folder, before = Path(order.folder), plan_in(Path(order.folder))
-    is_finished = (folder / MANIFEST).exists()
-    if before == order.plan and not (overwrite and is_finished):
+    if _goes_on(order, overwrite=overwrite):
         return
-    if (folder / PLAN).exists():
-        if not overwrite:
-            raise InputError(
-                f"{folder} holds {_difference(before, order.plan)}",
-                "an atlas of this model with these settings",
-                "give another --out, or --overwrite to build it anew",
-            )
-        _clear(folder)
-    write_file(folder / PLAN, json.dumps(to_plain(order.plan), indent=1).encode() + b"\n")
+    if order.path(PLAN).exists():
+        _clear(Path(order.folder))
+    write_file(order.path(PLAN), json.dumps(to_plain(order.plan), indent=1).encode() + b"\n")
+
+
+def _goes_on(order: Order, *, overwrite: bool) -> bool:
+    """Whether what was begun is what is asked for; something else is refused, unless it may be removed."""
+    before = plan_in(Path(order.folder))
+    if order.path(PLAN).exists() and before != order.plan and not overwrite:
+        raise InputError(
+            f"{order.folder} holds {_difference(before, order.plan)}",
+            "an atlas of this model with these settings",
+            "give another --out, or --overwrite to build it anew",
+        )
+    return before == order.plan and not (overwrite and order.path(MANIFEST).exists())
 
 
 def _clear(folder: Path) -> None:

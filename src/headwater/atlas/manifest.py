@@ -38,8 +38,8 @@ KEYS = {
 LIBRARIES = ("numpy", "torch", "duckdb", "numba")
 """Besides Headwater and Python: what numbers and bytes may depend on."""
 _PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
-LEFT = re.compile(r"\..+\.part")
-"""What a write that is killed leaves behind."""
+LEFT = re.compile(r"\..+\.part|\.tmp[A-Za-z0-9]{6}")
+"""What a write that is killed leaves behind: ours, or that of the safetensors library."""
 
 
 @setting
