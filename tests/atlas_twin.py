@@ -122,7 +122,7 @@ def check_head(atlas, subject, head):
 
 
 def check_said(table, lift, output, k):
-    """For every out its sources by the lift of their best dest; those that rounding makes equal may stand the other way round."""
+    """For every out its sources by the lift of their best dest; at the last place rounding may choose among equals."""
     down = table["out"].astype(int), table["source"].astype(int)
     np.testing.assert_array_equal(table["lift"], lift.T[down], strict=True)
     np.testing.assert_array_equal(table["output"], output.T[down], strict=True)
@@ -135,6 +135,7 @@ def check_said(table, lift, output, k):
         width = len(listed) // 2
         for sign, mine, ids in ((1, listed[width:], sources[width:]), (-1, -listed[:width][::-1], sources[:width][::-1])):
             np.testing.assert_allclose(mine, np.sort(sign * column)[::-1][:width], rtol=0, atol=scale)
+            assert [*zip(-mine, ids, strict=True)] == sorted(zip(-mine, ids, strict=True))
             assert len(set(ids.tolist())) == width
 
 

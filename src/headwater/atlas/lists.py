@@ -90,11 +90,22 @@ def write_said(order: Order, subject: Subject, name: str, first: int) -> None:
     found = survey(ours, theirs, Wants(top_rows=k, bottom_rows=k))
     assert found.top_rows is not None, "it was asked for"
     assert found.bottom_rows is not None, "it was asked for"
-    listed = Listed(first, found.top_rows, found.bottom_rows)
-    outs = torch.arange(first, first + len(listed.ids), device=best.device)[:, None].expand_as(listed.ids)
-    output = dots(outputs.left, outputs.right.T, listed.ids.flatten(), outs.flatten()).view(listed.ids.shape)
-    columns = {"output": output, "lift": best[listed.ids] * output}
-    write_list(order.path(files_of(order, "said", name, first)[0]), ("out", "source"), listed, columns)
+    top = _by_lift(outputs, best, found.top_rows.ids, first)
+    bottom = _by_lift(-outputs, best, found.bottom_rows.ids, first)
+    output, lift = (Listed(first, up, down.negated()) for up, down in zip(top, bottom, strict=True))
+    columns = {"output": output.values, "lift": lift.values}
+    write_list(order.path(files_of(order, "said", name, first)[0]), ("out", "source"), lift, columns)
+
+
+def _by_lift(outputs: Factored, best: Tensor, sources: Int[Tensor, "out k"], first: int) -> tuple[Lines, Lines]:
+    """Outputs and lifts of these sources, the largest lift first; a product of weighted factors, by which they were found, rounds otherwise."""
+    sources = sources.sort(dim=1).values
+    outs = torch.arange(first, first + len(sources), device=sources.device)[:, None].expand_as(sources)
+    output = dots(outputs.left, outputs.right.T, sources.flatten(), outs.flatten()).view(sources.shape)
+    lift = best[sources] * output
+    order = lift.argsort(dim=1, descending=True, stable=True)
+    sources, output, lift = (each.gather(1, order) for each in (sources, output, lift))
+    return Lines(sources, output, 0.0), Lines(sources, lift, 0.0)
 
 
 def files_of(order: Order, table: str, name: str, first: int) -> list[str]:
