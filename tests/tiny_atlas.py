@@ -1,12 +1,16 @@
 """An atlas that takes a second: a random model over bytes, some text, several heads and several ranges of lines."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+import pytest
 import torch
 
 from headwater import Model
 from headwater.atlas.build import Chosen, build
+from headwater.atlas.engines import Doing
 from headwater.atlas.manifest import Manifest
+from headwater.atlas.order import Order
 from headwater.model.config import Attention, ModelConfig, PreNorm, SinusoidalPositions
 from headwater.text.corpus import Corpus, build_corpus, open_corpus
 from headwater.text.sources import Files
@@ -49,3 +53,21 @@ def build_here(place: Path, folder: Path, *, with_text: bool = True, **ways) -> 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every byte of an atlas."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+class AskedError(Exception):
+    """Somebody was to do the tasks of an order."""
+
+
+class Nobody:
+    """An engine that does nothing."""
+
+    def start(self, order: Order) -> AbstractContextManager[Doing]:
+        raise AskedError(order)
+
+
+def begin(model: Path, folder: Path) -> Order:
+    """The order of a build, whose folder has been begun."""
+    with pytest.raises(AskedError) as asked:
+        build(model, folder, CHOSEN, engine=Nobody())
+    return asked.value.args[0]
