@@ -78,8 +78,7 @@ def _rows(order: Order, text: Windows) -> tuple[Listed, Bool[ndarray, " row"]]:
 def _common(order: Order, text: Windows) -> Iterator[Listed]:
     """Of each head the joined rows that raise an output by the most, times how often they occur."""
     for names in _some_heads(order):
-        paths = [path for name in names for path in sorted(order.path(f"{WORK}/by_source").glob(f"*.{name}.parquet"))]
-        found = Listed.of(read_table(paths))
+        found = Listed.of(read_table([order.path(f"{WORK}/by_source/{name}.parquet") for name in names]))
         rows = found.some(found.lift > 0)
         worth = rows.lift * count(text, rows, order.plan.vocab).occurs
         for head in np.unique(rows.head).tolist():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -28,26 +28,40 @@ from headwater.files.tables import read_table, write_table
 DIRECTIONS = {"by_source": "source", "by_dest": "dest", "by_out": "out"}
 GROUP = 16_384
 """Rows of a row group of joined rows: small, since a search wants a few lines of them."""
-SIGNS = {"bound": 1, "bound_lowering": -1}
 
 
 def files(order: Order, name: str) -> list[str]:
     """What is made for one head."""
-    cut = [f"{WORK}/{way}/{part:03d}.{name}.parquet" for way in DIRECTIONS for part in range(len(order.edges) - 1)]
-    return [*cut, f"{WORK}/strongest/{name}.parquet", f"lines/{name}.safetensors"]
+    return [
+        *(f"{WORK}/{way}/{name}.parquet" for way in DIRECTIONS),
+        f"{WORK}/strongest/{name}.parquet",
+        f"lines/{name}.safetensors",
+    ]
 
 
 def write_trigrams(order: Order, subject: Subject, name: str) -> None:
     """The skip-trigrams of one head."""
-    found = [_Head.of(order, subject, name, sign) for sign in SIGNS.values()]
-    best = [strongest(head.speaking, order.settings.triples) for head in found]
-    each = [head.joined(order.settings.each) for head in found]
-    joined = [_once(Trigrams.joined([*some, top]), order.plan.vocab) for some, top in zip(each, best, strict=True)]
-    bounds = [_bound(of_source, order.settings.each, order.plan.vocab) for of_source, _, _ in each]
-    looking = found[0].speaking.looking
-    _write_strongest(order, name, looking, best[0], best[1].negated())
-    _cut(order, name, looking, Trigrams.joined([joined[0], joined[1].negated()]))
-    write_lines(order, name, dict(zip(SIGNS, bounds, strict=True)))
+    looking, outputs = looking_of(order, subject, name), subject.outputs(name).to(device="cpu")
+    looking = Looking(looking.scores.to(device="cpu"), looking.mass.cpu(), looking.others)
+    raising, lowering = (_of_sign(_Head.of(order, name, looking, outputs, sign), order) for sign in (1, -1))
+    _write_strongest(order, name, looking, raising.best, lowering.best.negated())
+    _write_joined(order, name, looking, Trigrams.joined([raising.joined, lowering.joined.negated()]))
+    write_lines(order, name, {"bound": raising.bound, "bound_lowering": lowering.bound})
+
+
+@dataclass(frozen=True, eq=False)
+class _Signed:
+    """What is kept of a head's skip-trigrams of one sign."""
+
+    best: Trigrams
+    joined: Trigrams
+    bound: Float[Tensor, " source"]
+
+
+def _of_sign(head: "_Head", order: Order) -> _Signed:
+    each, vocab = order.settings.each, order.plan.vocab
+    best, some = strongest(head.speaking, order.settings.triples), head.joined(each)
+    return _Signed(best, _once(Trigrams.joined([*some, best]), vocab), _bound(some[0], each, vocab))
 
 
 def write_lines(order: Order, name: str, more: dict[str, Tensor] | None = None) -> None:
@@ -69,9 +83,7 @@ class _Head:
     said: Int[Tensor, "out k"]
 
     @staticmethod
-    def of(order: Order, subject: Subject, name: str, sign: int) -> "_Head":
-        looking, outputs = looking_of(order, subject, name), subject.outputs(name)
-        looking = Looking(looking.scores.to(device="cpu"), looking.mass.cpu(), looking.others)
+    def of(order: Order, name: str, looking: Looking, outputs: Factored, sign: int) -> "_Head":
         dests = read_lists(order, "sought", name, ("dest", "score")).top
         says, said = (
             read_lists(order, table, name, (other, "output")) for table, other in (("says", "out"), ("said", "source"))
@@ -79,7 +91,7 @@ class _Head:
         outs, sources = (says.top, said.top) if sign > 0 else (says.bottom, said.bottom)
         speaking = Speaking(
             looking,
-            Factored(sign * outputs.left.cpu(), outputs.right.cpu()),
+            Factored(sign * outputs.left, outputs.right),
             Lines(dests["dest"], dests["score"] - looking.mass[dests["dest"]], 0.0),
             Lines(outs["out"], sign * outs["output"], 0.0),
         )
@@ -153,8 +165,8 @@ def _write_strongest(order: Order, name: str, looking: Looking, raising: Trigram
     write_table(order.path(f"{WORK}/strongest/{name}.parquet"), {"place": place, **columns})
 
 
-def _cut(order: Order, name: str, looking: Looking, triples: Trigrams) -> None:
-    """The same rows three times, each time in parts by another id."""
+def _write_joined(order: Order, name: str, looking: Looking, triples: Trigrams) -> None:
+    """The same rows three times, each time by another id."""
     columns = _columns(triples, looking)
     head = np.full(len(triples), order.plan.heads.index(name), np.uint16)
     rows = {
@@ -162,20 +174,20 @@ def _cut(order: Order, name: str, looking: Looking, triples: Trigrams) -> None:
         **{key: value.astype(np.float32) if value.dtype.kind == "f" else value for key, value in columns.items()},
     }
     for way, key in DIRECTIONS.items():
-        for part, (first, end) in enumerate(zip(order.edges, order.edges[1:], strict=False)):
-            chosen = (rows[key] >= first) & (rows[key] < end)
-            write_table(
-                order.path(f"{WORK}/{way}/{part:03d}.{name}.parquet"), {key: value[chosen] for key, value in rows.items()}
-            )
+        by_id = np.argsort(rows[key], kind="stable")
+        write_table(
+            order.path(f"{WORK}/{way}/{name}.parquet"), {key: value[by_id] for key, value in rows.items()}, groups=GROUP
+        )
 
 
 def write_merged(order: Order, way: str, part: int) -> None:
     """The joined rows of all heads for some ids, sorted by id, then by falling size of lift."""
-    rows = read_table([order.path(f"{WORK}/{way}/{part:03d}.{name}.parquet") for name in order.plan.heads])
-    others = [key for key in DIRECTIONS.values() if key != DIRECTIONS[way]]
-    chosen = np.lexsort((*(rows[key] for key in reversed(others)), rows["head"], -np.abs(rows["lift"]), rows[DIRECTIONS[way]]))
+    key, (first, end) = DIRECTIONS[way], order.edges[part : part + 2]
+    rows = read_table([order.path(f"{WORK}/{way}/{name}.parquet") for name in order.plan.heads], between=(key, first, end - 1))
+    others = [rows[each] for each in DIRECTIONS.values() if each != key]
+    chosen = np.lexsort((*reversed(others), rows["head"], -np.abs(rows["lift"]), rows[key]))
     write_table(
-        order.path(f"trigrams/{way}/{part:03d}.parquet"), {key: value[chosen] for key, value in rows.items()}, groups=GROUP
+        order.path(f"trigrams/{way}/{part:03d}.parquet"), {each: value[chosen] for each, value in rows.items()}, groups=GROUP
     )
 
 

@@ -61,8 +61,12 @@ def write_query(path: Path, query: str, settings: str, given: Mapping[str, NDArr
     return found[0]
 
 
-def read_table(path: Path | Sequence[Path], columns: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+def read_table(
+    path: Path | Sequence[Path], columns: Sequence[str] | None = None, *, between: tuple[str, int, int] | None = None
+) -> dict[str, NDArray[Any]]:
     """The columns of a Parquet file, or of several with the same columns one after the other.
+
+    ``between`` names a column of whole numbers, and the least and the largest of it that rows are wanted for.
 
     Texts come as an array of objects, None where there is none; NULL among floats is NaN; other numbers with NULLs are a masked array.
     """
@@ -73,7 +77,8 @@ def read_table(path: Path | Sequence[Path], columns: Sequence[str] | None = None
     cursor = _database().cursor()
     try:
         with _as_ours(paths[0] if len(paths) == 1 else paths[0].parent, "read"):
-            cursor.execute(f"FROM {parquet(*paths)} SELECT {names}")
+            where = "" if between is None else f" WHERE {_name(between[0])} BETWEEN {int(between[1])} AND {int(between[2])}"
+            cursor.execute(f"FROM {parquet(*paths)} SELECT {names}{where}")
             return arrays(cursor)
     finally:
         cursor.close()
