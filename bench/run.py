@@ -11,12 +11,13 @@ import atlas
 import composition
 import explain
 import forward
+import search
 import spectra
 import topk
 import training
 
 HERE = Path(__file__).parent
-TABLES = [forward, training, topk, spectra, composition, explain, atlas]
+TABLES = [forward, training, topk, spectra, composition, explain, atlas, search]
 PEERS = ["torch", "transformers", "transformer-lens", "faiss-cpu", "numba", "numpy"]
 
 

@@ -26,7 +26,7 @@ from headwater.files.safetensors import read_tensors, write_tensors
 from headwater.files.tables import read_table, write_table
 
 DIRECTIONS = {"by_source": "source", "by_dest": "dest", "by_out": "out"}
-GROUP = 16_384
+GROUP = 32_768
 """Rows of a row group of joined rows: small, since a search wants a few lines of them."""
 
 

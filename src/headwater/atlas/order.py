@@ -20,7 +20,7 @@ from headwater.settings import setting, to_plain
 
 _ONE_AT_A_TIME = threading.Lock()
 """A model is read by one thread, and others have it from there."""
-PART = 2**22
+PART = 2**21
 """Joined rows of a part, about: what a search may have to open."""
 
 

@@ -117,6 +117,13 @@ def test_several_files_are_read_one_after_the_other(tmp_path):
     assert read["a"].tolist() == [0] * 3_000 + [1] * 3_000 + [2] * 3_000
 
 
+def test_only_rows_between_two_values_are_read(tmp_path):
+    write_table(
+        tmp_path / "x.parquet", {"a": np.repeat(np.arange(100, dtype=np.uint32), 100), "b": np.arange(10_000)}, groups=2_048
+    )
+    assert read_table(tmp_path / "x.parquet", ["b"], between=("a", 20, 21))["b"].tolist() == list(range(2_000, 2_200))
+
+
 def test_a_folder_whose_name_looks_like_a_pattern_is_that_folder(tmp_path):
     odd, like = tmp_path / "we[i]rd *?'s", tmp_path / "weird xy's"
     for number, folder in enumerate((odd, like)):
