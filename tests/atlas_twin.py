@@ -23,7 +23,7 @@ def entries(left, right):
     return total
 
 
-def first(values, count, keys=()):
+def first(values, count):
     """The ids of the largest, the largest first, equal ones by id."""
     return sorted(range(len(values)), key=lambda each: (-values[each], each))[:count]
 
@@ -196,12 +196,12 @@ def check_numbers(table, heads, dtype):
             np.testing.assert_array_equal(table[name][mine], values.astype(dtype), strict=True)
 
 
-def check_joined(atlas, subject, heads, *, has_ties):
+def check_joined(atlas, subject, heads):
     """The joined rows: which, what numbers, in what order, in each of three directions; and what is said of those left out."""
     tables = {way: atlas.joined(way) for way in SLOTS}
     for way, table in tables.items():
         check_numbers(table, heads, np.float32)
-        keys = [(*row[:2], *row[2:]) for row in _sorted_by(table, way)]
+        keys = _sorted_by(table, way)
         assert keys == sorted(keys)
     found = {
         way: list(zip(table["head"].tolist(), *(table[slot].tolist() for slot in SLOTS), strict=True))
@@ -212,12 +212,7 @@ def check_joined(atlas, subject, heads, *, has_ties):
     for number, head in enumerate(heads):
         mine = {row[1:] for row in found["source"] if row[0] == number}
         wanted = {sign: wanted_rows(head, subject.settings, sign) for sign in (1, -1)}
-        if has_ties:
-            assert len(mine) == len(mine & set(head.triples(1))) + len(mine & set(head.triples(-1)))
-            assert wanted[1][0] | wanted[-1][0] <= mine
-        else:
-            assert mine == set.union(*wanted[1], *wanted[-1])
-        check_outs(head, mine, subject.settings.each)
+        assert mine == set.union(*wanted[1], *wanted[-1])
         check_bounds(atlas.lines(head.name), head, mine, subject.settings.each)
 
 
@@ -241,16 +236,6 @@ def wanted_rows(head, settings, sign):
     of_outs = {row for n in vocab for row in [row for row in triples if row[2] == n][:each]}
     of_dests = {row for n in vocab for row in [row for row in triples if row[1] == n and row[0] in listed[n]][:each]}
     return of_sources | set(triples[: settings.triples]), of_outs, of_dests
-
-
-def check_outs(head, mine, each):
-    """Of every out the largest lifts are there, whatever ties there are."""
-    lift = head.lift
-    for sign in (1, -1):
-        for out in range(len(lift)):
-            there = np.sort([-sign * lift[row] for row in mine if row[2] == out and sign * lift[row] > 0])[:each]
-            best = np.sort(-sign * lift[:, :, out], axis=None)[:each]
-            np.testing.assert_allclose(there, best[best < 0], rtol=1e-13)
 
 
 def check_bounds(lines, head, mine, each):
