@@ -12,7 +12,8 @@ neither         none of these
 A head *became* this at the first snapshot from which on that stays the same until the end.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -26,12 +27,12 @@ from headwater.atlas.leading import leading
 from headwater.atlas.settings import NormScale, Settings
 from headwater.atlas.subject import Subject
 from headwater.circuits.bases import widened
-from headwater.circuits.behaviour import Attending, Induction, attending, induction
+from headwater.circuits.behaviour import attending, induction
 from headwater.circuits.chance import Draws
 from headwater.circuits.composition import Link, composition
 from headwater.circuits.copying import Known, Panel, copying
 from headwater.circuits.cores import ov_cores
-from headwater.circuits.head import Head, every_head
+from headwater.circuits.head import Head
 from headwater.circuits.norms import mean_scales
 from headwater.circuits.placement import placements
 from headwater.circuits.tables import ov
@@ -235,17 +236,35 @@ def timeline(run: Path, *, every: int = 1, top: int = 3, progress: Progress = si
     if not look(places[-1][1]).config.layers:
         raise InputError(f"the heads of {run}, a model without layers", "a model with heads", "see headwater study bigram")
     corpus = open_corpus(folder.corpus) if folder.corpus.is_dir() else None
-    moments: list[Moment] = []
-    chance, given = 0.0, dict[str, None]()
-    for number, (step, place) in enumerate(places):
-        progress(f"step {step:,}", number / len(places))
-        snapshot = _Snapshot(step, _subject(place, corpus))
-        moments += snapshot.moments(top)
-        chance = snapshot.chance
-        given |= dict.fromkeys(snapshot.given)
+    snapshots: list[_Snapshot] = []
+    for step, snapshot in _each_by_one_thread(places, lambda step, place: _Snapshot.of(step, _subject(place, corpus), top)):
+        snapshots.append(snapshot)
+        progress(f"step {step:,}", len(snapshots) / len(places))
     words = look(places[-1][1]).words
     spoken = Spoken(read_tokenizer(words) if words else None)
-    return Timeline(run=str(run), spoken=spoken, given=tuple(given), chance=chance, moments=tuple(moments))
+    return Timeline(
+        run=str(run),
+        spoken=spoken,
+        given=tuple(dict.fromkeys(label for snapshot in snapshots for label in snapshot.given)),
+        chance=snapshots[-1].chance,
+        moments=tuple(moment for snapshot in snapshots for moment in snapshot.moments),
+    )
+
+
+def _each_by_one_thread(
+    places: Sequence[tuple[int, Path]], work: "Callable[[int, Path], _Snapshot]"
+) -> "Iterator[tuple[int, _Snapshot]]":
+    """As many snapshots at a time as torch has threads, each with one of them: the matrices are too small to share."""
+    threads = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            tasks = [pool.submit(work, *place) for place in places]
+            try:
+                yield from ((step, task.result()) for (step, _), task in zip(places, tasks, strict=True))
+            finally:
+                pool.shutdown(cancel_futures=True)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _subject(place: Path, corpus: Corpus | None) -> Subject:
@@ -265,52 +284,47 @@ def _subject(place: Path, corpus: Corpus | None) -> Subject:
     return Subject(weights, counts / counts.sum(), settings)
 
 
+@dataclass(frozen=True)
 class _Snapshot:
     """All heads after some updates."""
 
-    def __init__(self, step: int, subject: Subject) -> None:
-        self.step, self.subject = step, subject
+    moments: tuple[Moment, ...]
+    chance: float
+    given: tuple[str, ...]
+
+    @staticmethod
+    def of(step: int, subject: Subject, top: int) -> "_Snapshot":
+        """Every head of a model."""
         weights, scales = subject.weights, subject.settings.scaling
-        self.attending: dict[Head, Attending] = (
-            {one.head: one for one in attending(weights)} if weights.config.context > 1 else {}
-        )
-        self.induction = _induction(weights)
-        self.placed = {one.head: one for one in placements(weights, frequencies=subject.shares, scales=scales)}
-        self.pairs = composition(weights)
-        self.chance = self.pairs.chance
-        self.panels = {
-            head: _panel(subject, head, Known(cores, leaves_out_ranks=True))
-            for head, cores in ov_cores(weights, scales=scales).items()
-        }
+        looks = {one.head: one.previous for one in attending(weights)} if weights.config.context > 1 else {}
+        repeats, pairs, cores = _induction(weights), composition(weights), ov_cores(weights, scales=scales)
+        moments: list[Moment] = []
+        for one in placements(weights, frequencies=subject.shares, scales=scales):
+            panel = _panel(subject, one.head, Known(cores[one.head], leaves_out_ranks=True))
+            moments.append(
+                Moment(
+                    step=step,
+                    head=one.head,
+                    copying=panel.raw.score,
+                    centred=panel.centred.score,
+                    verdict=panel.verdict,
+                    previous=looks.get(one.head),
+                    positions=one.positions,
+                    induction=repeats.get(one.head),
+                    partner=next(iter(pairs.strongest(str(one.head), 1)), None),
+                    says=_said(subject, one.head, top) if top else (),
+                )
+            )
         # The scales themselves differ from snapshot to snapshot: only where they are from is said.
-        self.given = (f"norms at {subject.settings.norms}",) if subject.settings.scales else ()
-
-    def moments(self, top: int) -> list[Moment]:
-        """One for each head."""
-        return [self._moment(head, top) for head in every_head(self.subject.config)]
-
-    def _moment(self, head: Head, top: int) -> Moment:
-        looks, repeats = self.attending.get(head), self.induction.get(head)
-        partners = self.pairs.strongest(str(head), 1)
-        return Moment(
-            step=self.step,
-            head=head,
-            copying=self.panels[head].raw.score,
-            centred=self.panels[head].centred.score,
-            verdict=self.panels[head].verdict,
-            previous=looks.previous if looks else None,
-            positions=self.placed[head].positions,
-            induction=repeats.score if repeats else None,
-            partner=partners[0] if partners else None,
-            says=_said(self.subject, head, top) if top else (),
-        )
+        given = (f"norms at {subject.settings.norms}",) if subject.settings.scales else ()
+        return _Snapshot(tuple(moments), pairs.chance, given)
 
 
-def _induction(weights: Weights) -> dict[Head, Induction]:
-    """Of models whose weights tell."""
+def _induction(weights: Weights) -> dict[Head, float]:
+    """The scores, of models whose weights tell."""
     if weights.config.layers < 2 or isinstance(weights.config.norm, PostNorm):
         return {}
-    return {one.head: one for one in induction(weights)}
+    return {one.head: one.score for one in induction(weights)}
 
 
 def _panel(subject: Subject, head: Head, known: Known) -> Panel:

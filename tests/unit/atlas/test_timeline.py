@@ -16,7 +16,7 @@ from headwater.circuits.behaviour import attending
 from headwater.circuits.head import Head
 from headwater.circuits.overview import Choices, overview
 from headwater.circuits.placement import placements
-from headwater.errors import InputError
+from headwater.errors import InputError, ModelFileError
 from headwater.model.config import ModelConfig
 from headwater.model.weights import Weights
 from headwater.show.plots import drawing
@@ -134,7 +134,25 @@ def test_tables_documents_and_curves(found):
 def test_progress_names_the_steps(run):
     told = []
     timeline(run, every=3, top=0, progress=lambda what, share: told.append((what, share)))
-    assert told == [("step 2", 0.0), ("step 12", 0.5)]
+    assert told == [("step 2", 0.5), ("step 12", 1.0)]
+
+
+def test_the_number_of_threads_changes_nothing(run, found):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        assert timeline(run).plain() == found.plain()
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_damaged_snapshot_is_refused(run, tmp_path):
+    shutil.copytree(run / "snapshots", tmp_path / "run" / "snapshots")
+    for file in (tmp_path / "run" / "snapshots" / "00000004").glob("*.safetensors"):
+        file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(ModelFileError):
+        timeline(tmp_path / "run", top=0)
 
 
 def test_a_folder_without_snapshots_is_refused(tmp_path):
