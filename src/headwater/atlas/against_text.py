@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from headwater.atlas.agreement import agreements
 from headwater.atlas.agreement import columns as agreement_columns
-from headwater.atlas.bugs import Texts, bugs
+from headwater.atlas.bugs import Texts, crossings
 from headwater.atlas.evidence import evidence
 from headwater.atlas.manifest import WORK
 from headwater.atlas.order import Order, subject_of
@@ -42,18 +42,19 @@ def write(order: Order, corpus: Corpus, progress: Progress = silent) -> None:
     assert use is not None, "an atlas that is held against a text says against which"
     held_out = windows(corpus.held_out, use.window, use.windows)
     rows, is_strongest = _rows(order, held_out)
-    found = evidence(weights, held_out, rows, lambda share: progress(0.6 * share))
-    key = {name: getattr(rows, name).astype(kind) for name, kind in KEY.items()}
-    quoted, chosen = found.quotations, is_strongest
-    told = agreements(rows.some(chosen), found.chances[chosen], found.expected[chosen], found.measured[chosen])
     shares = read_table(order.path("vocab.parquet"), ["share"])["share"]
-    texts = Texts(windows(corpus.train, use.window, use.searched), held_out, shares)
-    crossed = bugs(weights, rows, texts, progress=lambda share: progress(0.6 + 0.4 * share))
+    crossed = crossings(rows, Texts(windows(corpus.train, use.window, use.searched), held_out, shares))
+    # One run of the model over the text for both.
+    number, found = len(rows), evidence(weights, held_out, Listed.joined(rows, crossed.rows), progress)
+    ours, theirs = found.some(slice(None, number)), found.some(slice(number, None))
+    told = agreements(rows.some(is_strongest), *(each[is_strongest] for each in (ours.chances, ours.expected, ours.measured)))
+    key = {name: getattr(rows, name).astype(kind) for name, kind in KEY.items()}
+    quoted = ours.quotations
     _write(order, {
-        "evidence.parquet": {**key, "is_strongest": is_strongest, "lift": rows.lift, **found.columns()},
+        "evidence.parquet": {**key, "is_strongest": is_strongest, "lift": rows.lift, **ours.columns()},
         "lines_of_text.parquet": {**{name: column[quoted.row] for name, column in key.items()}, **quoted.columns()},
         "agreement.parquet": agreement_columns(told),
-        "bugs.parquet": crossed.columns(),
+        "bugs.parquet": crossed.told(theirs.chances, theirs.occurs, theirs.measured, theirs.nats).columns(),
     })  # fmt: skip
 
 
@@ -65,8 +66,7 @@ def _write(order: Order, tables: dict[str, dict[str, Any]]) -> None:
 def _rows(order: Order, text: Windows) -> tuple[Listed, Bool[ndarray, " row"]]:
     """What is looked for in the text, by head, source, dest and out; and which rows are among the strongest of their heads."""
     strongest = Listed.of(read_table(order.path("strongest.parquet")))
-    parts = [strongest, *_common(order, text)]
-    rows = Listed(*(np.concatenate([getattr(part, name) for part in parts]) for name in Listed.__dataclass_fields__))
+    rows = Listed.joined(strongest, *_common(order, text))
     first = np.arange(len(rows)) < len(strongest)
     by_key = np.lexsort((~first, rows.out, rows.dest, rows.source, rows.head))
     rows, first = rows.some(by_key), first[by_key]

@@ -8,7 +8,7 @@ contribution and p the model's probability of the output.
 All crossings of the rows given are looked at: a bug is missing only where one of its parents is not among the rows, or is not common.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -86,53 +86,60 @@ class Texts:
     """Adding up to one."""
 
 
-def bugs(
-    weights: Weights, rows: Listed, texts: Texts, thresholds: Thresholds | None = None, progress: Progress = silent
-) -> Bugs:
-    """Every crossing of two rows that the text never shows while both are common in it, and that costs anything."""
-    needed, vocab = thresholds or Thresholds(), weights.config.vocab
-    raising = rows.some(rows.lift > 0)
-    occurs = count(texts.searched, raising, vocab).occurs
-    is_common = occurs >= needed.common
-    crossed = _cross(raising.some(is_common), occurs[is_common])
-    seen = count(texts.searched, crossed.rows, vocab)
-    is_unseen = (seen.occurs == 0) & (seen.chances >= needed.chances)
-    crossed, chances = crossed.some(is_unseen), seen.chances[is_unseen]
-    found = evidence(weights, texts.held_out, crossed.rows, progress)
-    cost = np.where(found.occurs == 0, -found.nats, 0.0)
-    order = np.lexsort((crossed.rows.out, crossed.rows.dest, crossed.rows.source, crossed.rows.head, -cost))
-    order = order[cost[order] > 0]
-    crossed, chances = crossed.some(order), chances[order]
-    return Bugs(
-        **{field.name: getattr(crossed.rows, field.name) for field in fields(Listed)},
-        chances=chances,
-        expected=chances * texts.shares[crossed.rows.out],
-        dest_parent_out=crossed.dest_parent_out,
-        dest_parent_occurs=crossed.dest_parent_occurs,
-        out_parent_dest=crossed.out_parent_dest,
-        out_parent_occurs=crossed.out_parent_occurs,
-        places=found.chances[order],
-        measured=found.measured[order],
-        cost=cost[order],
-    )
-
-
 @dataclass(frozen=True, eq=False)
-class _Crossed:
-    """Every destination of a head's source with every output of it, and whose they were."""
+class Crossings:
+    """Every destination of a head's source with every output of it that the text never shows there, and whose they were."""
 
     rows: Listed
+    chances: NDArray[Any]
+    expected: NDArray[Any]
     dest_parent_out: NDArray[Any]
     dest_parent_occurs: NDArray[Any]
     out_parent_dest: NDArray[Any]
     out_parent_occurs: NDArray[Any]
 
-    def some(self, chosen: NDArray[Any]) -> "_Crossed":
+    def some(self, chosen: NDArray[Any]) -> "Crossings":
+        """Those at these places, or where a mask is true."""
         names = [field.name for field in fields(self) if field.name != "rows"]
-        return _Crossed(self.rows.some(chosen), *(getattr(self, name)[chosen] for name in names))
+        return Crossings(self.rows.some(chosen), *(getattr(self, name)[chosen] for name in names))
+
+    def told(self, chances: NDArray[Any], occurs: NDArray[Any], measured: NDArray[Any], nats: NDArray[Any]) -> Bugs:
+        """Those that cost anything, from what held-out text says of each row."""
+        cost = np.where(occurs == 0, -nats, 0.0)
+        order = np.lexsort((self.rows.out, self.rows.dest, self.rows.source, self.rows.head, -cost))
+        order = order[cost[order] > 0]
+        found = self.some(order)
+        return Bugs(
+            **{field.name: getattr(found.rows, field.name) for field in fields(Listed)},
+            **{field.name: getattr(found, field.name) for field in fields(found) if field.name != "rows"},
+            places=chances[order],
+            measured=measured[order],
+            cost=cost[order],
+        )
 
 
-def _cross(parents: Listed, occurs: NDArray[Any]) -> _Crossed:
+def crossings(rows: Listed, texts: Texts, thresholds: Thresholds | None = None) -> Crossings:
+    """Every crossing of two rows that the text never shows while both are common in it; from counts alone."""
+    needed, vocab = thresholds or Thresholds(), len(texts.shares)
+    raising = rows.some(rows.lift > 0)
+    occurs = count(texts.searched, raising, vocab).occurs
+    is_common = occurs >= needed.common
+    crossed = _cross(raising.some(is_common), occurs[is_common])
+    seen = count(texts.searched, crossed.rows, vocab)
+    counted = replace(crossed, chances=seen.chances, expected=seen.chances * texts.shares[crossed.rows.out])
+    return counted.some((seen.occurs == 0) & (seen.chances >= needed.chances))
+
+
+def bugs(
+    weights: Weights, rows: Listed, texts: Texts, thresholds: Thresholds | None = None, progress: Progress = silent
+) -> Bugs:
+    """Every crossing of two rows that the text never shows while both are common in it, and that costs anything."""
+    crossed = crossings(rows, texts, thresholds)
+    found = evidence(weights, texts.held_out, crossed.rows, progress)
+    return crossed.told(found.chances, found.occurs, found.measured, found.nats)
+
+
+def _cross(parents: Listed, occurs: NDArray[Any]) -> Crossings:
     by_dest, by_out = _most_common(parents, parents.dest, occurs), _most_common(parents, parents.out, occurs)
     # Of each parent by its destination, all parents by their output that have the same head and source.
     group = parents.head << 32 | parents.source
@@ -149,7 +156,8 @@ def _cross(parents: Listed, occurs: NDArray[Any]) -> _Crossed:
         output=parents.output[out],
         lift=parents.attention[dest] * parents.output[out],
     )
-    return _Crossed(rows, parents.out[dest], occurs[dest], parents.dest[out], occurs[out])
+    nothing = np.zeros(len(rows), np.int64)
+    return Crossings(rows, nothing, nothing, parents.out[dest], occurs[dest], parents.dest[out], occurs[out])
 
 
 def _most_common(parents: Listed, side: NDArray[Any], occurs: NDArray[Any]) -> NDArray[Any]:

@@ -13,7 +13,7 @@ high, so that the same definition makes us *expect*
     k·α / (k·α + 1 − α) · o(A, C)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,12 @@ class Evidence:
         means = {"sources": self.sources, "expected": self.expected}
         means |= {"measured_attention": self.attention, "measured": self.measured}
         return {**counts, **means, "nats": self.nats, "nats_per_thousand": self.nats * (1000 / self.tokens)}
+
+    def some(self, rows: slice) -> "Evidence":
+        """What is said of some rows; agreement is left as it was of all."""
+        each = ("chances", "occurs", "fires", "sources", "expected", "attention", "measured", "nats")
+        quotations = self.quotations.some(rows, len(self.chances))
+        return replace(self, quotations=quotations, **{name: getattr(self, name)[rows] for name in each})
 
 
 def evidence(weights: Weights, windows: Windows, rows: Listed, progress: Progress = silent) -> Evidence:

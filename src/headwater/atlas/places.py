@@ -55,6 +55,11 @@ class Listed:
         """The rows at these places, or where a mask is true."""
         return Listed(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
+    @staticmethod
+    def joined(*parts: "Listed") -> "Listed":
+        """All of them."""
+        return Listed(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Listed)))
+
 
 @dataclass(frozen=True, eq=False)
 class Pairs:

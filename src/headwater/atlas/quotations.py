@@ -1,6 +1,6 @@
 """Keyword in context: a few places of each skip-trigram, as text to read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,18 @@ class Quotations:
     before: list[str]
     between: list[str]
     after: list[str]
+
+    def some(self, rows: slice, count: int) -> "Quotations":
+        """Those of some of ``count`` rows, which are counted from the first of these."""
+        first, last, _ = rows.indices(count)
+        chosen = np.flatnonzero((self.row >= first) & (self.row < last))
+        cut = {
+            field.name: [getattr(self, field.name)[at] for at in chosen.tolist()]
+            if isinstance(getattr(self, field.name), list)
+            else getattr(self, field.name)[chosen]
+            for field in fields(self)
+        }
+        return Quotations(**{**cut, "row": cut["row"] - first})
 
     def columns(self) -> dict[str, Any]:
         """For a table; ``row`` is left out, since a row has a name of its own there."""
