@@ -41,8 +41,7 @@ def open_atlas(path: str | Path) -> "Atlas":
         if size != file.bytes:
             given = f"{folder / file.path} has {size:,} bytes"
             raise ModelFileError(given, f"the {file.bytes:,} it was written with", "build the atlas again")
-    granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Atlas(folder, manifest, connect(folder, threads=min(THREADS, granted)), _words(folder, manifest))
+    return Atlas(folder, manifest, _words(folder, manifest))
 
 
 def _words(folder: Path, manifest: Manifest) -> Words:
@@ -57,11 +56,15 @@ def _words(folder: Path, manifest: Manifest) -> Words:
 class Atlas:
     """The tables of one model: what its tokens say by themselves, what its heads look for and say, and skip-trigrams."""
 
-    def __init__(self, folder: Path, manifest: Manifest, database: "DuckDBPyConnection", words: Words) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, words: Words) -> None:
         self.folder, self.manifest, self.words = folder, manifest, words
-        self._database = database
-        with self.cursor() as cursor:
-            cursor.execute(f"CREATE TABLE vocabulary AS FROM {parquet(folder / 'vocab.parquet')} SELECT id, text")
+        self._database = self._connected()
+
+    def _connected(self) -> "DuckDBPyConnection":
+        granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        database = connect(self.folder, threads=min(THREADS, granted))
+        database.execute(f"CREATE TABLE vocabulary AS FROM {parquet(self.folder / 'vocab.parquet')} SELECT id, text")
+        return database
 
     def __repr__(self) -> str:
         return f"Atlas({self.folder}, {len(self.heads)} heads, {len(self.words):,} tokens)"
@@ -128,7 +131,7 @@ class Atlas:
         rows = (
             f"FROM {self.clause('strongest')} SELECT {place} AS place, head, source, dest, out, score, output, attention, lift"
         )
-        with self.cursor() as cursor, damaged_if_refused(self.folder):
+        with damaged_if_refused(self.folder), self.cursor() as cursor:
             columns = arrays(cursor.execute(f"{rows} WHERE {' AND '.join(tests)} ORDER BY abs({place})"))
         columns["head"] = np.array(self.heads, object)[columns["head"]]
         return self._found(f"the strongest skip-trigrams {title}{', lowering' if lowering else ''}", columns)
@@ -139,7 +142,7 @@ class Atlas:
 
     def listed(self, table: str, key: str, pattern: Pattern) -> Found:
         """The lines of a table of lists that a pattern means, the largest entries first."""
-        with self.cursor() as cursor, damaged_if_refused(self.folder):
+        with damaged_if_refused(self.folder), self.cursor() as cursor:
             ids = ", ".join(map(str, self.words.find(pattern, cursor)))
             query = f"FROM {self.clause(table)} WHERE {key} IN ({ids}) ORDER BY {key}, place < 0, abs(place)"
             columns = arrays(cursor.execute(query))
@@ -166,9 +169,15 @@ class Atlas:
     @contextmanager
     def cursor(self) -> "Generator[DuckDBPyConnection]":
         """A connection of one's own to the same files: each thread needs one."""
+        import duckdb
+
         cursor = self._database.cursor()
         try:
             yield cursor
+        except (duckdb.InternalException, duckdb.FatalException):
+            # A damaged file has taken the whole database with it: others are still to be read.
+            self._database = self._connected()
+            raise
         finally:
             cursor.close()
 

@@ -75,7 +75,7 @@ def search(atlas: "Atlas", query: Query) -> Found:
     """The rows that are looked for: a page of them, and how many there are."""
     if not atlas.heads:
         raise InputError(f"skip-trigrams of {atlas.folder}", "a model with heads", "ask for bigrams: it has nothing else")
-    with atlas.cursor() as database, damaged_if_refused(atlas.folder):
+    with damaged_if_refused(atlas.folder), atlas.cursor() as database:
         ids: dict[Slot, NDArray[np.uint32]] = {
             slot: atlas.words.find(pattern, database) for slot, pattern in query.patterns.items()
         }

@@ -204,6 +204,9 @@ def _as_ours(path: Path, doing: str) -> Generator[None]:
     try:
         yield
     except duckdb.Error as reason:
+        if isinstance(reason, duckdb.InternalException | duckdb.FatalException):
+            # A damaged file may take the whole database with it: the next one to ask gets a new one.
+            _database_of.cache_clear()
         words = str(reason).split("\n")[0]
         if doing == "written":
             raise _not_written(path, words) from None

@@ -236,6 +236,27 @@ def test_rows_without_damage_but_of_another_table_are_refused(tmp_path):
         atlas.search(out="def")
 
 
+def test_a_part_that_takes_the_database_with_it_does_not_take_the_atlas(tmp_path):
+    """Whatever bits change in one file, the others are still read."""
+    small = small_atlas(tmp_path / "atlas")
+    path = small.folder / "trigrams" / "by_out" / "000.parquet"
+    whole, lots, refused = path.read_bytes(), np.random.default_rng(0), 0
+    with open_atlas(small.folder) as atlas:
+        expected = atlas.search(source="def").rows
+        with pytest.raises(duckdb.InternalException), atlas.cursor():
+            raise duckdb.InternalException("what DuckDB says of some damage")
+        for place in lots.integers(0, len(whole), 25).tolist():
+            changed = bytearray(whole)
+            changed[place] ^= 1 << int(lots.integers(8))
+            path.write_bytes(changed)
+            try:
+                atlas.search(out=" in")
+            except ModelFileError:
+                refused += 1
+            assert atlas.search(source="def").rows == expected
+    assert refused > 3
+
+
 def test_opening_and_searching_need_no_torch(small):
     script = (
         "import sys; from headwater.atlas.atlas import open_atlas; atlas = open_atlas(sys.argv[1]);"

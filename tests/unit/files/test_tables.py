@@ -182,6 +182,26 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
         read_table(path)
 
 
+def test_whatever_bits_change_the_next_file_is_read(tmp_path):
+    """Of some damage DuckDB says that it is its own fault, and answers no more questions."""
+    path, good = tmp_path / "x.parquet", tmp_path / "good.parquet"
+    columns = {"id": np.arange(6_000, dtype=np.uint32), "word": [None if n % 7 == 0 else f"w{n % 50}" for n in range(6_000)]}
+    for each in (path, good):
+        write_table(each, {**columns, "text": [f"t{n}" for n in range(6_000)]}, groups=2_048)
+    whole, lots, refused = path.read_bytes(), np.random.default_rng(0), 0
+    # The first is such damage in DuckDB 2.0.
+    for place, bit in [(-272, 0), *zip(lots.integers(-2_500, 0, 60).tolist(), lots.integers(0, 8, 60).tolist(), strict=True)]:
+        changed = bytearray(whole)
+        changed[place] ^= 1 << bit
+        path.write_bytes(changed)
+        try:
+            read_table(path)
+        except ModelFileError:
+            refused += 1
+        assert read_table(good, ["id"])["id"][-1] == 5_999
+    assert refused > 10
+
+
 def test_a_column_that_is_not_there_is_refused(tmp_path):
     write_table(tmp_path / "x.parquet", {"a": np.zeros(2)})
     with pytest.raises(ModelFileError, match="cannot be read"):
