@@ -1,6 +1,6 @@
 """Keyword in context: a few places of each skip-trigram, as text to read."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,13 +41,9 @@ class Quotations:
         """Those of some of ``count`` rows, which are counted from the first of these."""
         first, last, _ = rows.indices(count)
         chosen = np.flatnonzero((self.row >= first) & (self.row < last))
-        cut = {
-            field.name: [getattr(self, field.name)[at] for at in chosen.tolist()]
-            if isinstance(getattr(self, field.name), list)
-            else getattr(self, field.name)[chosen]
-            for field in fields(self)
-        }
-        return Quotations(**{**cut, "row": cut["row"] - first})
+        numbers = (self.nth, self.window, self.source_position, self.dest_position, self.next, self.attention, self.measured)
+        texts = ([each[at] for at in chosen.tolist()] for each in (self.before, self.between, self.after))
+        return Quotations(self.row[chosen] - first, *(each[chosen] for each in numbers), *texts)
 
     def columns(self) -> dict[str, Any]:
         """For a table; ``row`` is left out, since a row has a name of its own there."""

@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.atlas.found import Found
-from headwater.atlas.search import Query, find_heads, matching
+from headwater.atlas.search import Query, Slot, find_heads, matching
 from headwater.errors import InputError
 from headwater.files.tables import arrays, damaged_if_refused
 
@@ -24,7 +25,9 @@ def read_places(atlas: "Atlas", query: Query) -> Found:
     if TABLE not in atlas.tables:
         raise InputError(f"{atlas.folder}, which was held against no text", "an atlas with evidence", "build it with --corpus")
     with atlas.cursor() as database, damaged_if_refused(atlas.folder):
-        ids = {slot: atlas.words.find(pattern, database) for slot, pattern in query.patterns.items()}
+        ids: dict[Slot, NDArray[np.uint32]] = {
+            slot: atlas.words.find(pattern, database) for slot, pattern in query.patterns.items()
+        }
         where = matching(ids, None if query.head is None else find_heads(atlas.heads, query.head))
         rows = f"FROM {atlas.clause(TABLE)}"
         total = database.execute(f"{rows} SELECT count(*) WHERE {where}").fetchone()

@@ -135,10 +135,10 @@ def quote(  # noqa: PLR0913  (each is one choice a person makes on the command l
     from headwater.atlas.reading import read_places
     from headwater.atlas.search import Query
 
-    asked = {"source": source, "dest": dest, "out": out}
-    patterns = {slot: read_pattern(text) for slot, text in asked.items() if text is not None}
+    patterns = [None if text is None else read_pattern(text) for text in (source, dest, out)]
+    query = Query(source=patterns[0], dest=patterns[1], out=patterns[2], head=_heads(head), limit=limit, offset=offset)
     with open_atlas(atlas) as opened:
-        found = read_places(opened, Query(**patterns, head=_heads(head), limit=limit, offset=offset))
+        found = read_places(opened, query)
     _tell(found, json=json)
 
 

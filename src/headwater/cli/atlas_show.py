@@ -68,8 +68,8 @@ def _files(found: "Manifest", folder: Path) -> dict[str, Any]:
     return {"atlas": str(folder), "model": model, "settings": found.settings, "tables": tables}
 
 
-def _setting(value: object) -> str:
-    return f"{len(value)} norms" if isinstance(value, list) else f"{value:,}" if isinstance(value, int) else str(value)
+def _setting(value: Any) -> str:
+    return f"{len(value)} norms" if isinstance(value, list) else f"{value:,}" if isinstance(value, int) else str(value)  # pyright: ignore[reportUnknownArgumentType]
 
 
 COLUMNS = ("head", "copying#", "verdict", "positions#", "strongest skip-trigram", "lift#", "rows#", "agrees#")
@@ -77,18 +77,25 @@ COLUMNS = ("head", "copying#", "verdict", "positions#", "strongest skip-trigram"
 
 def _heads(opened: "Atlas") -> list[dict[str, Any]]:
     """One row for each head."""
-    agreed: dict[str, Any] = {}
-    if "agreement" in opened.tables:
-        columns = opened.relation("agreement").fetchnumpy()
-        agreed = {opened.heads[head]: place for place, head in enumerate(columns["head"].tolist())}
-    rows: list[dict[str, Any]] = []
+    agreed, rows = _agreements(opened), list[dict[str, Any]]()
     for one in opened.summary["heads"]:
         best = next(iter(opened.strongest(one["head"]).rows), None)
         row = {name: one[name] for name in ("head", "copying", "copying_centred", "verdict", "placement")}
-        place = agreed.get(one["head"])
-        found = {} if place is None else {name: _number(columns[name][place]) for name in columns if name != "head"}
-        rows.append({**row, "strongest": best and {**best, "shown": _shown(opened, best)}, "agreement": found or None})
+        told = best and {**best, "shown": _shown(opened, best)}
+        rows.append({**row, "strongest": told, "agreement": agreed.get(one["head"])})
     return rows
+
+
+def _agreements(opened: "Atlas") -> dict[str, dict[str, Any]]:
+    """How well lifts agree with what was measured, for heads of which that is known."""
+    if "agreement" not in opened.tables:
+        return {}
+    columns = opened.relation("agreement").fetchnumpy()
+    numbers = {name: column for name, column in columns.items() if name != "head"}
+    return {
+        opened.heads[head]: {name: _number(column[place]) for name, column in numbers.items()}
+        for place, head in enumerate(columns["head"].tolist())
+    }
 
 
 def _number(value: Any) -> float | int | None:
