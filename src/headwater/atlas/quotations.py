@@ -42,8 +42,12 @@ class Quotations:
         first, last, _ = rows.indices(count)
         chosen = np.flatnonzero((self.row >= first) & (self.row < last))
         numbers = (self.nth, self.window, self.source_position, self.dest_position, self.next, self.attention, self.measured)
-        texts = ([each[at] for at in chosen.tolist()] for each in (self.before, self.between, self.after))
-        return Quotations(self.row[chosen] - first, *(each[chosen] for each in numbers), *texts)
+        before, between, after = ([each[at] for at in chosen.tolist()] for each in (self.before, self.between, self.after))
+        row, (nth, window, source, dest, come, attention, measured) = (
+            self.row[chosen] - first,
+            (each[chosen] for each in numbers),
+        )
+        return Quotations(row, nth, window, source, dest, come, attention, measured, before, between, after)
 
     def columns(self) -> dict[str, Any]:
         """For a table; ``row`` is left out, since a row has a name of its own there."""
