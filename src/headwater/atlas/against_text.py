@@ -5,7 +5,7 @@ occur in the text.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, UInt
@@ -28,6 +28,11 @@ AT_ONCE = 2**22
 """Joined rows that are counted together."""
 
 
+def part_of(corpus: Corpus, part: Literal["held-out", "train"]) -> UInt[ndarray, " token"]:
+    """The text that a model was not trained on, or the one that it was."""
+    return corpus.held_out if part == "held-out" else corpus.train
+
+
 def windows(text: UInt[ndarray, " token"], length: int, most: int) -> Windows:
     """Up to ``most`` windows of a text, spread evenly over it: neighbours tell the same."""
     there = len(text) // length
@@ -40,7 +45,7 @@ def write(order: Order, corpus: Corpus, progress: Progress = silent) -> None:
     """What held-out text says of skip-trigrams."""
     use, weights = order.plan.corpus, subject_of(order).weights
     assert use is not None, "an atlas that is held against a text says against which"
-    held_out = windows(corpus.held_out, use.window, use.windows)
+    held_out = windows(part_of(corpus, use.part), use.window, use.windows)
     rows, is_strongest = _rows(order, held_out)
     shares = read_table(order.path("vocab.parquet"), ["share"])["share"]
     crossed = crossings(rows, Texts(windows(corpus.train, use.window, use.searched), held_out, shares))

@@ -55,7 +55,9 @@ class Chosen:
     offset: int = 0
     rows: int = 65_536
     windows: int = 256
-    """Windows of held-out text that the evidence is from."""
+    """Windows of text that the evidence is from."""
+    part: Literal["held-out", "train"] = "held-out"
+    """Which part of the corpus they are of."""
     device: str = "cpu"
 
 
@@ -150,12 +152,16 @@ def _window(weights: Weights) -> int:
 
 def _use(weights: Weights, chosen: Chosen, corpus: Corpus) -> CorpusUse:
     digests = {file.name: file.sha256 for file in corpus.manifest.files}
-    window = _window(weights)
+    window, text = _window(weights), against_text.part_of(corpus, chosen.part)
+    if min(chosen.windows, len(text) // window) < 1:
+        given = f"{chosen.windows} windows of a {chosen.part} text of {len(text):,} tokens"
+        raise InputError(given, f"at least one window of {window} tokens", "give more text, or take the other part")
     return CorpusUse(
         tokenizer=corpus.manifest.tokenizer,
         tokens=corpus.manifest.train.tokens,
         sha256=f"{digests['train.bin']}{digests['held_out.bin']}",
-        windows=min(chosen.windows, len(corpus.held_out) // window),
+        part=chosen.part,
+        windows=min(chosen.windows, len(text) // window),
         searched=min(SEARCHED * chosen.windows, len(corpus.train) // window),
         window=window,
     )

@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -32,8 +33,10 @@ class CorpusUse:
     tokens: int
     sha256: str
     """Of its training and its held-out text, one after the other."""
+    part: Literal["held-out", "train"]
+    """Which part of it the evidence is from."""
     windows: int
-    """How many windows of held-out text the evidence is from."""
+    """How many windows of that."""
     searched: int
     """How many windows of training text bugs are looked for in."""
     window: int

@@ -44,6 +44,7 @@ def build(  # noqa: PLR0913  (each is one choice a person makes on the command l
     basis: Literal["tokens", "effective-tokens"] = "tokens",
     offset: Annotated[int, WHOLE] = 0,
     windows: Annotated[int, WHOLE] = 256,
+    part: Literal["held-out", "train"] = "held-out",
     rows: Annotated[int, WHOLE] = 65_536,
     engine: Literal["local", "dask", "ray"] = "local",
     address: str | None = None,
@@ -79,7 +80,9 @@ def build(  # noqa: PLR0913  (each is one choice a person makes on the command l
     offset
         Under rotary positions: how many tokens back the sources are that scores are told for.
     windows
-        Windows of held-out text that the evidence is from.
+        Windows of text that the evidence is from, each as long as the model's context.
+    part
+        Which part of the text they are of; bugs are looked for in the training part.
     rows
         Lines of one task: smaller tasks for more workers.
     engine
@@ -100,7 +103,16 @@ def build(  # noqa: PLR0913  (each is one choice a person makes on the command l
 
     use_cores()
     chosen = Chosen(
-        k=k, triples=triples, each=each, others=others, basis=basis, offset=offset, rows=rows, windows=windows, device=device
+        k=k,
+        triples=triples,
+        each=each,
+        others=others,
+        basis=basis,
+        offset=offset,
+        rows=rows,
+        windows=windows,
+        part=part,
+        device=device,
     )
     folder = out or Path(f"{model.stem or model.absolute().stem}-atlas")
     who = engine_named(engine, address, workers)
