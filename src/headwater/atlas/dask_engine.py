@@ -56,7 +56,7 @@ class Dask:
         # Dask would stop workers that take more than their share of memory; what a task takes is for the whole machine to bear.
         with (
             distributed.LocalCluster(
-                n_workers=processes, threads_per_worker=1, dashboard_address=None, memory_limit=0
+                n_workers=processes, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0
             ) as cluster,
             distributed.Client(cluster) as client,
         ):

@@ -20,6 +20,8 @@ WAIT = 5.0
 """Seconds for a cluster to answer."""
 TRIES = 3
 """How often a task is begun again whose worker died."""
+AT_ONCE = 1000
+"""Tasks that Ray is told of before some of them are done."""
 STORE = 80 * 2**20
 """Bytes for values that workers share: Ray's least, since results are files."""
 
@@ -68,17 +70,19 @@ class Ray:
 def _do(ray: Any, order: Order, tasks: Sequence[Task]) -> Iterator[Task]:
     gpus = 0 if order.device == "cpu" else 1
     worker, shared = ray.remote(max_retries=TRIES, num_cpus=1, num_gpus=gpus)(perform_away), ray.put(order)
-    given = {worker.options(name=task.key(order)).remote(task, shared): task for task in tasks}
-    left = list(given)
+    waiting, given = list(reversed(tasks)), dict[Any, Task]()
     try:
-        while left:
-            ready, left = ray.wait(left, num_returns=len(left), timeout=1.0)
-            for done in ready:
-                _result(ray, done, given[done])
-                yield given[done]
+        while waiting or given:
+            while waiting and len(given) < AT_ONCE:
+                task = waiting.pop()
+                given[worker.options(name=task.key(order)).remote(task, shared)] = task
+            for done in ray.wait(list(given))[0]:
+                task = given.pop(done)
+                _result(ray, done, task)
+                yield task
         until_seen(order, tasks)
     finally:
-        for each in left:
+        for each in given:
             ray.cancel(each)
 
 
