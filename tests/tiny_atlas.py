@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headwater import Model
-from headwater.atlas.build import Chosen, build
+from headwater.atlas.build import AtlasChoices, build_atlas
 from headwater.atlas.engines import Doing
 from headwater.atlas.manifest import Manifest
 from headwater.atlas.order import Order
@@ -27,7 +27,7 @@ CONFIG = ModelConfig(
     positions=SinusoidalPositions(into="queries-and-keys"),
     norm=PreNorm(),
 )
-CHOSEN = Chosen(k=6, triples=30, each=3, rows=150, windows=8)
+CHOSEN = AtlasChoices(k=6, triples=30, each=3, rows=150, windows=8)
 TASKS = 4 * 2 + 4 + 3 * 2 + 3 * 2 + 3 * 2 + 3 + 3
 """says, own, seeks, sought, said, trigrams, merge."""
 
@@ -47,7 +47,7 @@ def save_corpus(folder: Path) -> Path:
 def build_here(place: Path, folder: Path, *, with_text: bool = True, **ways) -> Manifest:
     """Of the model and the corpus in a folder."""
     corpus: Corpus | None = open_corpus(place / "corpus") if with_text else None
-    return build(place / "model", folder, CHOSEN, corpus=corpus, **ways)
+    return build_atlas(place / "model", folder, CHOSEN, corpus=corpus, **ways)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -69,5 +69,5 @@ class Nobody:
 def begin(model: Path, folder: Path) -> Order:
     """The order of a build, whose folder has been begun."""
     with pytest.raises(AskedError) as asked:
-        build(model, folder, CHOSEN, engine=Nobody())
+        build_atlas(model, folder, CHOSEN, engine=Nobody())
     return asked.value.args[0]

@@ -16,6 +16,9 @@ from headwater.version import __version__
 
 if TYPE_CHECKING:
     from headwater.api import Model, load
+    from headwater.atlas.atlas import Atlas, open_atlas
+    from headwater.atlas.build import AtlasChoices, build_atlas
+    from headwater.atlas.patterns import Contains, Matches, Prefix
     from headwater.circuits.factored import Factored
     from headwater.circuits.head import Head
     from headwater.circuits.tables import Circuit
@@ -55,6 +58,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "headwater.api": ["Model", "load"],
+    "headwater.atlas.atlas": ["Atlas", "open_atlas"],
+    "headwater.atlas.build": ["AtlasChoices", "build_atlas"],
+    "headwater.atlas.patterns": ["Contains", "Matches", "Prefix"],
     "headwater.circuits.factored": ["Factored"],
     "headwater.circuits.head": ["Head"],
     "headwater.circuits.tables": ["Circuit"],
@@ -95,10 +101,13 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Atlas",
+    "AtlasChoices",
     "Attention",
     "Chain",
     "Circuit",
     "ConfigError",
+    "Contains",
     "Corpus",
     "Factored",
     "FeedForward",
@@ -109,6 +118,7 @@ __all__ = [
     "InputError",
     "LayerNorm",
     "LearnedPositions",
+    "Matches",
     "Mean",
     "Model",
     "ModelConfig",
@@ -121,6 +131,7 @@ __all__ = [
     "PlantedLanguage",
     "PostNorm",
     "PreNorm",
+    "Prefix",
     "RMSNorm",
     "Recipe",
     "Record",
@@ -141,6 +152,7 @@ __all__ = [
     "Zero",
     "__version__",
     "ablate",
+    "build_atlas",
     "build_corpus",
     "check",
     "effect",
@@ -150,6 +162,7 @@ __all__ = [
     "load",
     "load_run",
     "named",
+    "open_atlas",
     "open_corpus",
     "read_recipe",
     "record",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.atlas.build import build
+from headwater.atlas.build import build_atlas
 from headwater.atlas.dask_engine import Dask
 from headwater.atlas.engines import engine_named
 from headwater.atlas.manifest import MANIFEST
@@ -110,8 +110,8 @@ def test_dask_workers_notice_that_a_model_is_another_one_now(place, tmp_path, cl
     for seed in (0, 1):
         shutil.rmtree(tmp_path / "model", ignore_errors=True)
         save_model(tmp_path / "model", seed=seed)
-        build(tmp_path / "model", tmp_path / f"{seed}", CHOSEN, engine=Dask(cluster))
-        build(tmp_path / "model", tmp_path / f"{seed}-here", CHOSEN)
+        build_atlas(tmp_path / "model", tmp_path / f"{seed}", CHOSEN, engine=Dask(cluster))
+        build_atlas(tmp_path / "model", tmp_path / f"{seed}-here", CHOSEN)
         assert contents(tmp_path / f"{seed}") == contents(tmp_path / f"{seed}-here")
 
 

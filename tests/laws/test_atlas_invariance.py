@@ -8,7 +8,7 @@ import torch
 
 from atlas_twin import SLOTS, Head, OnDisk, check_direct, check_head, check_joined, check_strongest
 from headwater.atlas import order
-from headwater.atlas.build import Chosen, build
+from headwater.atlas.build import AtlasChoices, build_atlas
 from headwater.atlas.engines import Local
 from headwater.atlas.order import weights_at
 from headwater.atlas.settings import Settings
@@ -23,7 +23,7 @@ from headwater.text.planted import Copying, PlantedLanguage, Skips
 from headwater.text.sources import Planted
 from strategies import random_weights
 
-SMALL = Chosen(k=4, each=2, triples=20)
+SMALL = AtlasChoices(k=4, each=2, triples=20)
 
 
 def shape(**changed):
@@ -33,7 +33,7 @@ def shape(**changed):
 
 def built(place, weights, chosen=SMALL, **ways):
     save(weights, place / "model")
-    build(place / "model", place / "atlas", chosen, **ways)
+    build_atlas(place / "model", place / "atlas", chosen, **ways)
     return OnDisk(place / "atlas").everything()
 
 
@@ -55,7 +55,7 @@ def test_the_division_into_tasks_parts_and_threads_changes_no_table(config, dtyp
     # The direct path's sum of exponentials is told to the weights' precision, which in float32 is that of a few last digits.
     but = ("bigrams: log_share", "lines/direct: log_normaliser") if dtype == torch.float32 else ()
     for rows in (5, 12):
-        assert_same(built(tmp_path / str(rows), weights, Chosen(k=4, each=2, triples=20, rows=rows)), whole, but)
+        assert_same(built(tmp_path / str(rows), weights, AtlasChoices(k=4, each=2, triples=20, rows=rows)), whole, but)
     with patch.object(order, "PART", 40):
         folder = tmp_path / "parts"
         assert_same(built(folder, weights, engine=Local(workers=2)), whole)
@@ -69,7 +69,10 @@ def test_the_division_into_tasks_parts_and_threads_changes_no_table(config, dtyp
 
 def test_lines_one_by_one_give_the_same_tables(tmp_path):
     weights = random_weights(shape(vocab=5, attention=Attention(heads=1, d_head=3)), 3, torch.float32)
-    whole, single = built(tmp_path / "whole", weights), built(tmp_path / "1", weights, Chosen(k=4, each=2, triples=20, rows=1))
+    whole, single = (
+        built(tmp_path / "whole", weights),
+        built(tmp_path / "1", weights, AtlasChoices(k=4, each=2, triples=20, rows=1)),
+    )
     assert_same(single, whole, ("bigrams: log_share", "lines/direct: log_normaliser"))
 
 
@@ -149,7 +152,10 @@ def test_shares_are_those_of_the_text_and_tokens_that_it_never_has_weigh_nothing
     corpus = build_corpus(Planted(language=language(), tokens=3000), language().tokenizer(), tmp_path / "corpus", held_out=0.3)
     config = shape(vocab=10, layers=layers, attention=Attention(heads=2, d_head=3) if layers else None)
     save(random_weights(config, 1), tmp_path / "model")
-    weights, manifest = weights_at(str(tmp_path / "model")), build(tmp_path / "model", tmp_path / "atlas", SMALL, corpus=corpus)
+    weights, manifest = (
+        weights_at(str(tmp_path / "model")),
+        build_atlas(tmp_path / "model", tmp_path / "atlas", SMALL, corpus=corpus),
+    )
     atlas = OnDisk(tmp_path / "atlas")
     vocab, text = atlas.table("vocab"), np.asarray(corpus.train).tolist()
     assert vocab["count"].tolist() == [text.count(token) for token in range(10)]

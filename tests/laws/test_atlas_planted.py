@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from atlas_twin import SLOTS, OnDisk
-from headwater.atlas.build import Chosen, build
+from headwater.atlas.build import AtlasChoices, build_atlas
 from headwater.model.checkpoint import save
 from headwater.model.config import Attention, ModelConfig
 from headwater.model.weights import Weights
@@ -59,7 +59,7 @@ def planted_weights(by_head, vocab, *, sign=1, noise=0.02, seed=0):
 
 def strongest(folder, weights, **chosen):
     save(weights, folder / "model")
-    build(folder / "model", folder / "atlas", Chosen(k=8, each=2, **chosen))
+    build_atlas(folder / "model", folder / "atlas", AtlasChoices(k=8, each=2, **chosen))
     table = OnDisk(folder / "atlas").table("strongest")
     rows = zip(*(table[slot].tolist() for slot in SLOTS), strict=True)
     in_model = np.ma.filled(table["in_model"], 0).tolist()

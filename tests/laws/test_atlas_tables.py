@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_twin import Head, OnDisk, check_direct, check_head, check_joined, check_strongest
-from headwater.atlas.build import Chosen, build
+from headwater.atlas.build import AtlasChoices, build_atlas
 from headwater.atlas.order import weights_at
 from headwater.atlas.settings import NormScale, Settings
 from headwater.atlas.subject import DIRECT, Subject
@@ -204,7 +204,9 @@ def test_every_table_is_what_loops_over_all_entries_and_all_triples_give(name, t
     save(weights_of(config, kind), tmp_path / "model")
     # As it lies in memory there: products of other strides have other last digits.
     weights = weights_at(str(tmp_path / "model"))
-    manifest = build(tmp_path / "model", tmp_path / "atlas", Chosen(**({"k": 4, "each": 2, "triples": 12} | chosen)))
+    manifest = build_atlas(
+        tmp_path / "model", tmp_path / "atlas", AtlasChoices(**({"k": 4, "each": 2, "triples": 12} | chosen))
+    )
     atlas = OnDisk(tmp_path / "atlas")
     subject = Subject(weights, torch.from_numpy(atlas.table("vocab")["share"]), from_plain(Settings, manifest.settings))
     assert subject.settings.others == chosen.get("others", max(1, config.context - 1))

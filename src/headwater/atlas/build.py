@@ -44,7 +44,7 @@ MOST_WINDOW = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
+class AtlasChoices:
     """What a person chooses about an atlas; the rest follows from the model and the text."""
 
     k: int = 16
@@ -61,10 +61,10 @@ class Chosen:
     device: str = "cpu"
 
 
-def build(  # noqa: PLR0913  (of what, where to, how, against which text, by whom)
+def build_atlas(  # noqa: PLR0913  (of what, where to, how, against which text, by whom)
     model: str | Path,
     folder: str | Path,
-    chosen: Chosen | None = None,
+    chosen: AtlasChoices | None = None,
     *,
     corpus: Corpus | None = None,
     engine: Engine | None = None,
@@ -72,7 +72,7 @@ def build(  # noqa: PLR0913  (of what, where to, how, against which text, by who
     progress: Progress = silent,
 ) -> Manifest:
     """Write the tables of a model to a folder, or finish what is missing there."""
-    chosen, folder = chosen or Chosen(), Path(folder).absolute()
+    chosen, folder = chosen or AtlasChoices(), Path(folder).absolute()
     place = str(look(model).path.absolute())
     weights_at.cache_clear()
     weights, words = weights_at(place), _words(model)
@@ -99,7 +99,7 @@ def _words(model: str | Path) -> Tokenizer | None:
     return read_tokenizer(source.words) if source.words else None
 
 
-def _plan(weights: Weights, words: Tokenizer | None, chosen: Chosen, corpus: Corpus | None, before: Plan | None) -> Plan:
+def _plan(weights: Weights, words: Tokenizer | None, chosen: AtlasChoices, corpus: Corpus | None, before: Plan | None) -> Plan:
     config, model, use = weights.config, model_hash(weights), _use(weights, chosen, corpus) if corpus else None
     # Measured once: another number of threads may give another last digit.
     is_measured = before is not None and (before.model, before.corpus) == (model, use)
@@ -116,7 +116,7 @@ def _plan(weights: Weights, words: Tokenizer | None, chosen: Chosen, corpus: Cor
     )
 
 
-def _settings(config: ModelConfig, chosen: Chosen, scales: tuple[NormScale, ...]) -> Settings:
+def _settings(config: ModelConfig, chosen: AtlasChoices, scales: tuple[NormScale, ...]) -> Settings:
     if chosen.offset and not isinstance(config.positions, RotaryPositions):
         raise InputError(f"an offset of {chosen.offset} without rotary positions", "scores that depend on it", "leave it out")
     if chosen.basis == "effective-tokens" and config.feed_forward is None:
@@ -150,7 +150,7 @@ def _window(weights: Weights) -> int:
     return min(weights.config.context, MOST_WINDOW)
 
 
-def _use(weights: Weights, chosen: Chosen, corpus: Corpus) -> CorpusUse:
+def _use(weights: Weights, chosen: AtlasChoices, corpus: Corpus) -> CorpusUse:
     digests = {file.name: file.sha256 for file in corpus.manifest.files}
     window, text = _window(weights), against_text.part_of(corpus, chosen.part)
     if min(chosen.windows, len(text) // window) < 1:

@@ -98,11 +98,11 @@ def build(  # noqa: PLR0913  (each is one choice a person makes on the command l
     json
         Print one JSON document.
     """
-    from headwater.atlas.build import Chosen, build
+    from headwater.atlas.build import AtlasChoices, build_atlas
     from headwater.atlas.engines import engine_named
 
     use_cores()
-    chosen = Chosen(
+    chosen = AtlasChoices(
         k=k,
         triples=triples,
         each=each,
@@ -117,7 +117,7 @@ def build(  # noqa: PLR0913  (each is one choice a person makes on the command l
     folder = out or Path(f"{model.stem or model.absolute().stem}-atlas")
     who = engine_named(engine, address, workers)
     with watched("atlas") as tell, _text(model, corpus, text, tell) as held:
-        found = build(model, folder, chosen, corpus=held, engine=who, overwrite=overwrite, progress=tell)
+        found = build_atlas(model, folder, chosen, corpus=held, engine=who, overwrite=overwrite, progress=tell)
     tell_files(found, folder, json=json)
 
 

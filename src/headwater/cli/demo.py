@@ -5,17 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.cli.terminal import note, say, show_json, show_table, use_cores
+from headwater.cli.terminal import note, say, show_json, show_table, use_cores, watched
 from headwater.cli.trees import show_tree
 
 if TYPE_CHECKING:
     from headwater.api import Model
+    from headwater.atlas.found import Found
 
 NAME, TEXT, MOST = "one-layer", "for line in open(", 40
+ATLAS, SHOWN = Path("models/one-layer/atlas"), 12
 
 
 def demo(*, json: bool = False) -> int:
-    """Take the one-layer model that comes with Headwater, let it speak, say why, and check that the parts add up.
+    """Take the one-layer model that comes with Headwater, let it speak, say why, check that the parts add up, and write out its tables.
+
+    They go to models/one-layer/atlas below the current folder, once: what is there is not made again.
 
     Parameters
     ----------
@@ -31,9 +35,12 @@ def demo(*, json: bool = False) -> int:
     said, why = _continue(model), model.record(TEXT).explain()
     checks = _checks(model)
     passed = all(difference <= bound for _, difference, bound in checks)
+    table = _skip_trigrams()
     if json:
         rows = [{"check": name, "difference": difference, "bound": bound} for name, difference, bound in checks]
-        show_json({"model": NAME, "text": said, "explanation": why.plain(), "checks": rows, "ok": passed})
+        show_json(
+            {"model": NAME, "text": said, "explanation": why.plain(), "checks": rows, "atlas": table.plain(), "ok": passed}
+        )
         return 0 if passed else 1
     show_table(["", ""], describe(look(NAME)))
     show_table(["", ""], [["it says", said]], title="\n")
@@ -44,10 +51,26 @@ def demo(*, json: bool = False) -> int:
         for name, difference, bound in checks
     ]
     show_table(["check", "difference#", "bound#", "holds"], rows, title="\nwhat the model says, said in other ways")
+    found = table.table()
+    show_table(found.columns, found.rows, title="\nskip-trigrams that saved most nats on held-out text")
     note(
-        f'try: headwater explain {NAME} "{TEXT}" --by path · headwater attend two-layer "{TEXT}" --head L1H1 · headwater heads {NAME} · headwater train'
+        f'try: headwater atlas search {ATLAS} --source " try" · headwater explain {NAME} "{TEXT}" --by path · headwater attend two-layer "{TEXT}" --head L1H1 · headwater train'
     )
     return 0 if passed else 1
+
+
+def _skip_trigrams() -> "Found":
+    """What the model's heads learned that is worth most, from its atlas; which is built where it is not there yet."""
+    from headwater.atlas.atlas import open_atlas
+    from headwater.atlas.build import build_atlas
+    from headwater.atlas.manifest import MANIFEST
+    from headwater.cli.trained import Wanted, corpus_for
+
+    if not (ATLAS / MANIFEST).exists():
+        with watched("atlas") as tell, corpus_for(Path(NAME), Wanted([], None, held_out=0.05), tell) as corpus:
+            build_atlas(NAME, ATLAS, corpus=corpus, progress=tell)
+    with open_atlas(ATLAS) as atlas:
+        return atlas.search(sort="nats", limit=SHOWN)
 
 
 def _continue(model: "Model") -> str:

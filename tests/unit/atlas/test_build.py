@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import tiny_atlas
-from headwater.atlas.build import build
+from headwater.atlas.build import build_atlas
 from headwater.atlas.engines import Local
 from headwater.atlas.manifest import MANIFEST, PLAN, WORK, read_manifest
 from headwater.errors import HeadwaterError, InputError
@@ -171,16 +171,16 @@ def test_weights_that_changed_under_the_same_path_are_noticed(place, tmp_path):
     shutil.rmtree(tmp_path / "model")
     save_model(tmp_path / "model", seed=1)
     with pytest.raises(InputError, match="an atlas of other weights"):
-        build(tmp_path / "model", tmp_path / "atlas", CHOSEN)
+        build_atlas(tmp_path / "model", tmp_path / "atlas", CHOSEN)
 
 
 def test_other_settings_are_refused_and_named(place, finished, whole):
     from headwater.text.corpus import open_corpus
 
     with pytest.raises(InputError, match="k 6 instead of 7, rows 150 instead of 90"):
-        build(place / "model", finished, replace(CHOSEN, k=7, rows=90), corpus=open_corpus(place / "corpus"))
+        build_atlas(place / "model", finished, replace(CHOSEN, k=7, rows=90), corpus=open_corpus(place / "corpus"))
     with pytest.raises(InputError, match="another corpus"):
-        build(place / "model", finished, CHOSEN)
+        build_atlas(place / "model", finished, CHOSEN)
     assert contents(finished) == whole
 
 
