@@ -1,6 +1,7 @@
 """Shares of the variance of scores: equal to loops over every token and position, whatever kind of positions a model has."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -51,19 +52,23 @@ def every_score(weights, head):
     """``[B, i, A, j]``: the score of token A at j for token B at i, all of them."""
     config = weights.config
     scores = torch.zeros(config.vocab, config.context, config.vocab, config.context, dtype=torch.float64)
-    is_rotary = isinstance(config.positions, RotaryPositions)
-    full = config.attention.mask == "full"
-    for dest in kinds_of_lines(weights, head):
-        for source in kinds_of_lines(weights, head):
-            for i in range(config.context):
-                for j in range(config.context if full else i + 1):
-                    table = qk(weights, head, dest=dest, source=source, offset=i - j if is_rotary else None).dense()
-                    rows = table[[i]] if dest == "positions" else table.sum(0, keepdim=True) if dest == "biases" else table
-                    entries = (
-                        rows[:, [j]] if source == "positions" else rows.sum(1, keepdim=True) if source == "biases" else rows
-                    )
-                    scores[:, i, :, j] += entries
+    is_rotary, full = isinstance(config.positions, RotaryPositions), config.attention.mask == "full"
+    kinds = kinds_of_lines(weights, head)
+    for dest, source in product(kinds, kinds):
+        tables = {}
+        for i, j in product(range(config.context), repeat=2):
+            offset = i - j if is_rotary else None
+            if full or j <= i:
+                if offset not in tables:
+                    tables[offset] = qk(weights, head, dest=dest, source=source, offset=offset).dense()
+                rows = chosen(tables[offset], dest, i)
+                scores[:, i, :, j] += chosen(rows.T, source, j).T
     return scores
+
+
+def chosen(lines, kind, at):
+    """The lines that count at a position: all tokens, this position, all biases together."""
+    return {"tokens": lines, "positions": lines[at : at + 1], "biases": lines.sum(0, keepdim=True)}[kind]
 
 
 def slow(weights, head, shares):
@@ -132,7 +137,7 @@ def test_renaming_tokens_changes_nothing(member, seed):
 
 
 def test_all_heads_are_told_alone_as_together():
-    weights = headwater.load("block").weights
+    weights = headwater.load("two-layer").weights
     together = placements(weights)
     assert [one.head for one in together] == every_head(weights.config)
     assert placements(weights, ["L1H2", "L0H1"]) == (together[6], together[1])

@@ -19,7 +19,7 @@ from headwater.circuits.placement import placements
 from headwater.circuits.tables import ov
 from headwater.errors import InputError
 from headwater.files.plain import parse_json
-from headwater.model.config import Attention, ModelConfig
+from headwater.model.config import Attention, ModelConfig, PreNorm
 from headwater.model.presets import named
 from headwater.model.weights import Weights
 
@@ -93,10 +93,11 @@ def test_a_model_without_heads_has_an_empty_summary():
 
 
 def test_what_is_taken_for_granted_is_said():
-    found = summaries(headwater.load("block").weights, Choices(ranks=False, draws=FEW))
+    weights = Weights.draw(replace(SMALL, norm=PreNorm()), seed=0)
+    found = summaries(weights, Choices(ranks=False, draws=FEW))
     assert "a scale of 1 at L1.norm_1" in found["given"]
     with pytest.raises(InputError):
-        summaries(headwater.load("block").weights, Choices(ranks=False, draws=FEW, scales="exact"))
+        summaries(weights, Choices(ranks=False, draws=FEW, scales="exact"))
 
 
 def test_of_very_many_heads_only_the_strongest_links_are_listed(monkeypatch):

@@ -22,18 +22,20 @@ from headwater.model.weights import Weights
 from headwater.show.plots import drawing
 from headwater.text.corpus import open_corpus
 from headwater.train.folder import RunFolder
-from headwater.train.recipe import read_recipe
-from headwater.train.run import run_recipe
-from tiny import tiny_recipe
+from tiny_atlas import save_corpus, save_model
 
 STEPS = [0, 1, 2, 4, 8, 12]
+HEADS = ["L0H0", "L0H1", "L0H2"]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("timeline")
-    run_recipe(read_recipe(tiny_recipe(folder)), folder / "run")
-    return folder / "run"
+    """The folder of a training, as far as it is looked at: random models, and a text."""
+    folder = tmp_path_factory.mktemp("timeline") / "run"
+    for step in STEPS:
+        save_model(RunFolder(folder).snapshot(step), seed=step)
+    save_corpus(folder / "corpus")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,7 @@ def moment(step, *, verdict="neither", previous=0.1, induction=None):
 
 
 def test_every_head_is_told_at_every_snapshot(found):
-    assert [(one.step, str(one.head)) for one in found.moments] == [(step, head) for step in STEPS for head in ("L0H0", "L0H1")]
+    assert [(one.step, str(one.head)) for one in found.moments] == [(step, head) for step in STEPS for head in HEADS]
 
 
 def test_numbers_are_those_of_the_snapshots(run, found):
@@ -66,7 +68,7 @@ def test_numbers_are_those_of_the_snapshots(run, found):
 
 
 def test_the_texts_own_frequencies_and_scales_are_used(run, found):
-    weights, text = load(run).weights, open_corpus(run / "corpus")
+    weights, text = load(RunFolder(run).snapshot(12)).weights, open_corpus(run / "corpus")
     shares = torch.tensor(text.unigrams, dtype=torch.float64) / int(text.unigrams.sum())
     exact = placements(weights, frequencies=shares)
     for one in exact:
@@ -79,7 +81,7 @@ def test_skip_trigrams_are_those_of_the_weights_and_texts(run, tmp_path):
     shutil.copytree(run / "snapshots", tmp_path / "run" / "snapshots")
     found = timeline(tmp_path / "run", every=9, top=2)
     assert found.given == ()
-    weights = load(run).weights
+    weights = load(RunFolder(run).snapshot(12)).weights
     subject = Subject(weights, torch.full((256,), 1 / 256, dtype=torch.float64), Settings(others=15))
     for head, [last] in found.by_head.items():
         best = leading(subject, head, 2)
@@ -117,16 +119,16 @@ def test_induction_and_looking_back_come_before_copying():
 
 def test_tables_documents_and_curves(found):
     ends, *along = found.tables()
-    assert [row[0] for row in ends.rows] == ["L0H0", "L0H1"]
+    assert [row[0] for row in ends.rows] == HEADS
     assert along[0].columns == ("head", "0#", "1#", "2#", "4#", "8#", "12#")
     assert all(len(row) == len(table.columns) for table in (ends, *along) for row in table.rows)
     assert not any("induction" in table.title for table in along)
     document = json.loads(json.dumps(found.plain(), allow_nan=False))
-    assert len(document["moments"]) == 2 * len(STEPS)
+    assert len(document["moments"]) == len(HEADS) * len(STEPS)
     assert document["moments"][0]["says"][0]["source_id"] == found.moments[0].says[0].source
     assert [one["since"] for one in document["became"]] == [one.since for one in found.became]
     panels = found.curves()
-    assert [len(panel.lines) for panel in panels] == [2] * len(panels)
+    assert [len(panel.lines) for panel in panels] == [len(HEADS)] * len(panels)
     assert {line.x for panel in panels for line in panel.lines} == {(1.0, 1.0, 2.0, 4.0, 8.0, 12.0)}
     assert drawing(panels).startswith(b"<?xml")
 

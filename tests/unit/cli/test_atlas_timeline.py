@@ -4,17 +4,18 @@ import json
 
 import pytest
 
-from headwater.train.recipe import read_recipe
-from headwater.train.run import run_recipe
+from headwater.train.folder import RunFolder
 from small_atlas import HEADS, small_atlas
-from tiny import tiny_recipe
+from tiny_atlas import save_corpus, save_model
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("timeline")
-    run_recipe(read_recipe(tiny_recipe(folder)), folder / "run")
-    return folder / "run"
+    folder = tmp_path_factory.mktemp("timeline") / "run"
+    for step in (0, 1, 2, 4):
+        save_model(RunFolder(folder).snapshot(step), seed=step)
+    save_corpus(folder / "corpus")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +38,8 @@ def test_a_training_is_told_and_drawn(headwater, run, tmp_path):
 def test_a_training_as_json(headwater, run):
     told = headwater("atlas", "timeline", run, "--every", "3", "--top", "0", "--json")
     document = json.loads(told.stdout)
-    assert sorted({moment["step"] for moment in document["moments"]}) == [2, 12]
-    assert [one["head"] for one in document["became"]] == ["L0H0", "L0H1"]
+    assert sorted({moment["step"] for moment in document["moments"]}) == [0, 4]
+    assert [one["head"] for one in document["became"]] == ["L0H0", "L0H1", "L0H2"]
     assert document["moments"][0]["says"] == []
 
 
