@@ -54,7 +54,9 @@ class Case:
         draw, dtype = torch.Generator().manual_seed(self.seed), torch.float32 if self.is_narrow else torch.float64
         dest, source, ours, outs = (factors(kind, self.vocab, self.inner, draw, dtype) for kind in self.kinds)
         scores, outputs = Factored(dest, source.T), Factored(sign * ours, outs.T).centred_rows()
-        shares = torch.rand(self.vocab, generator=draw, dtype=torch.float64)
+        # Only a source that the text never has can have all attention: others weigh in the mass what they weigh themselves.
+        shares = torch.rand(self.vocab, generator=draw, dtype=torch.float64).sub(0.3).clamp(min=0)
+        shares[0] = 0.5
         looking = Looking(scores, Subject.rounded(scores.logsumexp(shares / shares.sum())), self.others)
         k = min(k, self.vocab)
         return Speaking(looking, outputs, looking.leads.top_rows(k), outputs.top_rows(k))
@@ -106,6 +108,11 @@ def told(found):
 @example(Case(6, 2, ("zero",) * 4, 0), 2, 30, 1)
 @example(Case(8, 1, ("large",) * 4, 1, 1), 1, 60, 1)
 @example(Case(8, 2, ("rounded",) * 4, 1), 1, 8**3, 2)
+# Triples that the lists do not hold and that are just as strong as the last one: told apart by their source.
+@example(Case(6, 2, ("two rows", "zero", "two rows", "two rows"), 940), 2, 23, 1)
+@example(Case(3, 1, ("zero", "two rows", "two rows", "rounded"), 487), 1, 2, 1)
+# All attention from several dests: told apart by their lead.
+@example(Case(3, 2, ("one row large", "large", "rounded", "rounded"), 635, 1), 2, 5, 1)
 def test_the_strongest_are_those_of_all_triples_in_their_order_to_the_last_bit(case, k, count, at_once):
     """Rounded numbers, equal rows, saturated attention, lists as short as one entry, more asked for than there are."""
     for sign in (1, -1):
