@@ -161,15 +161,31 @@ class Timeline:
         return (self._ends(), *(table for table in numbers if table.rows), *self._said())
 
     def _ends(self) -> Table:
+        """Without the columns that nothing stands in."""
+        columns = (
+            "head",
+            "is",
+            "since step#",
+            "was",
+            "copying#",
+            "centred#",
+            "previous#",
+            "positions#",
+            "induction#",
+            "composes with",
+        )
         rows: list[tuple[str, ...]] = []
         for one in self.became:
             last = self.by_head[one.head][-1]
             partner = f"{last.partner.writer}→{last.partner.reader} {last.partner.score:.3f}" if last.partner else ""
-            numbers = (f"{last.copying:+z.2f}", _share(last.previous), _share(last.positions), _share(last.induction))
-            rows.append((str(one.head), one.role, f"{one.since:,}", one.before or "", *numbers, partner))
-        columns = ("head", "is", "since step#", "was", "copying#", "previous#", "positions#", "induction#", "composes with")
-        title = f"what each head became (composition by chance: {self.chance:.3f})"
-        return Table(title=title, columns=columns, rows=tuple(rows))
+            scores = (last.copying, last.centred, last.previous, last.positions, last.induction)
+            rows.append((str(one.head), one.role, f"{one.since:,}", one.before or "", *map(_share, scores), partner))
+        there = [number for number in range(len(columns)) if any(row[number] for row in rows)]
+        return Table(
+            title=f"what each head became (composition by chance: {self.chance:.3f})",
+            columns=tuple(columns[number] for number in there),
+            rows=tuple(tuple(row[number] for number in there) for row in rows),
+        )
 
     def _along(self, word: str, title: str, number: Callable[[Moment], float | None]) -> Table:
         """One row for each head that has this number, one column for each snapshot."""
