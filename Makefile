@@ -9,7 +9,7 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-peers test-slow test-models check fix fuzz bench clean
+.PHONY: help demo test test-peers test-engines test-slow test-models check fix fuzz bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,7 +23,10 @@ test: $(VENV)/.installed-dev ## Run the default tests (a few minutes)
 test-peers: $(VENV)/.installed-peers ## Compare with transformers and TransformerLens on random weights
 	$(PYTEST) -q -m peers tests/peers
 
-test-slow: $(VENV)/.installed-dev ## The laws with many more examples, and trainings killed a hundred times
+test-engines: $(VENV)/.installed-engines ## Atlases built by real Dask and Ray workers
+	$(PYTEST) -q -m engines tests/engines
+
+test-slow: $(VENV)/.installed-dev ## The laws with many more examples, trainings and atlases killed again and again, the page of skip-trigrams
 	HEADWATER_PROFILE=full $(PYTEST) -q -n $(WORKERS) tests/laws
 	$(PYTEST) -q -m slow tests/slow
 
@@ -64,6 +67,10 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 
 $(VENV)/.installed-peers: $(VENV)/.installed-dev
 	$(PIP) -e '.[dev,peers]'
+	@touch $@
+
+$(VENV)/.installed-engines: $(VENV)/.installed-dev
+	$(PIP) -e '.[dev,engines]'
 	@touch $@
 
 $(VENV)/.installed-fuzz: $(VENV)/.installed-dev

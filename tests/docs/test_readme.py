@@ -64,6 +64,15 @@ def reference_table():
     return "\n".join(lines)
 
 
+def test_the_skip_trigrams_are_those_of_their_page():
+    page = (ROOT / "docs" / "skip-trigrams.md").read_text()
+    listed = [line for line in page.split("--sort nats --limit 40\n")[1].splitlines()[:42] if re.search("→|L0H", line)]
+    rows = re.findall(r"^\| (L0H\d) \| `(.*) … (.*) → (.*)` \| (.*) \| (.*) \| (.*) \| (.*) \| (.*) \|$", README, re.MULTILINE)
+    assert rows
+    for row in rows:
+        assert any(all(part in line for part in row) for line in listed), row
+
+
 def test_every_make_target_in_the_readme_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"\bmake ([a-z-]+)", README)) <= targets

@@ -16,7 +16,7 @@ from headwater.show.values import Table
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
-FORMATS = {"attention": ".3f", "share": ".2g"}
+FORMATS = {"attention": ".3f", "measured_attention": ".3f", "share": ".2g"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
