@@ -32,6 +32,10 @@ TASKS = 4 * 2 + 4 + 3 * 2 + 3 * 2 + 3 * 2 + 3 + 3
 """says, own, seeks, sought, said, trigrams, merge."""
 
 
+PRELOAD = ["pytest", "hypothesis.strategies", "headwater.atlas.build", "headwater.api", "duckdb", "numba"]
+"""What takes its time to be imported: a process that has it loaded hands out copies of itself, and a kill can come early in a build."""
+
+
 def save_model(folder: Path, *, seed: int = 0) -> Path:
     Model(random_weights(CONFIG, seed, torch.float32), byte_tokenizer()).save(folder)
     return folder

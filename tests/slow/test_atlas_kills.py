@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tiny_atlas import build_here, contents, save_corpus, save_model
+from tiny_atlas import PRELOAD, build_here, contents, save_corpus, save_model
 
 KILLS = 50
 
@@ -27,9 +27,8 @@ def go_on(place: Path, out: Path) -> None:
 def test_fifty_kills_change_nothing(tmp_path: Path) -> None:
     save_model(tmp_path / "model")
     save_corpus(tmp_path / "corpus")
-    # A process that has torch loaded hands out copies of itself: a kill can come early in a build, not only while torch is read.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tiny_atlas", "duckdb"])
+    context.set_forkserver_preload(PRELOAD)
 
     def start(out: Path) -> multiprocessing.process.BaseProcess:
         process = context.Process(target=go_on, args=(tmp_path, out))

@@ -19,7 +19,7 @@ from headwater.atlas.engines import Local
 from headwater.atlas.manifest import MANIFEST, PLAN, WORK, read_manifest
 from headwater.errors import HeadwaterError, InputError
 from headwater.files.lock import held
-from tiny_atlas import CHOSEN, AskedError, Nobody, begin, build_here, contents, save_corpus, save_model
+from tiny_atlas import CHOSEN, PRELOAD, AskedError, Nobody, begin, build_here, contents, save_corpus, save_model
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +87,8 @@ def in_a_process(place, out, limit=None):
 
 
 def start(*arguments):
-    # A process that has torch loaded hands out copies of itself.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tiny_atlas"])
+    context.set_forkserver_preload(PRELOAD)
     process = context.Process(target=in_a_process, args=arguments)
     process.start()
     return process

@@ -1,0 +1,75 @@
+"""Seconds and bytes of each kind of task of an atlas, one at a time with one thread: the numbers of docs/scaling.md.
+
+python bench/scaling.py            the reference one-layer model, and one head of GPT-2-small shape with random weights
+"""
+
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from headwater import Model
+from headwater.atlas.build import Chosen, build
+from headwater.atlas.joins import DIRECTIONS
+from headwater.atlas.order import Order
+from headwater.atlas.tasks import Task, perform, stages
+from headwater.model.presets import named
+from headwater.model.weights import Weights
+
+HEADS = ("L0H3", "L0H4", "L0H5")
+
+
+class StopError(Exception):
+    """A build that goes no further than its order."""
+
+
+class Stop:
+    def start(self, order: Order):
+        raise StopError(order)
+
+
+def order_of(model: str | Path, folder: Path) -> Order:
+    try:
+        build(model, folder, Chosen(), engine=Stop())
+    except StopError as stopped:
+        return stopped.args[0]
+    raise AssertionError("nothing was to be done")
+
+
+def do(order: Order, task: Task) -> tuple[float, int]:
+    """Seconds and bytes."""
+    begin = time.perf_counter()
+    perform(order, task)
+    return time.perf_counter() - begin, sum(order.path(file).stat().st_size for file in task.files(order))
+
+
+def measure(model: str | Path, folder: Path, heads: tuple[str, ...]) -> None:
+    """The best of several heads: what is compiled or read once is not part of a task."""
+    order = order_of(model, folder)
+    vocab, k, each = order.plan.vocab, order.settings.k, order.settings.each
+    print(f"\n{vocab:,} tokens, {len(order.plan.heads)} heads, k = {k}, each = {each}, {len(order.edges) - 1} parts\n")
+    print("| task | seconds | bytes |\n|---|---|---|")
+    for stage in stages(order):
+        for kind in dict.fromkeys(task.kind for task in stage):
+            mine = [task for task in stage if task.kind == kind and task.name in (*heads, *DIRECTIONS)]
+            if kind == "merge" and len(heads) < len(order.plan.heads):
+                continue
+            found = [do(order, task) for task in mine]
+            seconds, size = min(each[0] for each in found), sum(each[1] for each in found) / len(found)
+            print(f"| {kind} | {seconds:.2f} | {size:,.0f} |", flush=True)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        measure("one-layer", Path(folder) / "one-layer", tuple(f"L0H{number}" for number in range(8)))
+        # Every layer's heads are alike: one layer of GPT-2's is enough.
+        weights = Weights.draw(replace(named("gpt2-small"), layers=1), seed=0)
+        Model(weights).save(Path(folder) / "random")
+        measure(Path(folder) / "random", Path(folder) / "gpt2-shape", HEADS)
+
+
+if __name__ == "__main__":
+    main()
