@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from headwater import Model
-from headwater.atlas.build import Chosen, build
+from headwater.atlas.build import AtlasChoices, build_atlas
 from headwater.atlas.joins import DIRECTIONS
 from headwater.atlas.order import Order
 from headwater.atlas.tasks import Task, perform, stages
@@ -32,7 +32,7 @@ class Stop:
 
 def order_of(model: str | Path, folder: Path) -> Order:
     try:
-        build(model, folder, Chosen(), engine=Stop())
+        build_atlas(model, folder, AtlasChoices(), engine=Stop())
     except StopError as stopped:
         return stopped.args[0]
     raise AssertionError("nothing was to be done")
@@ -45,9 +45,11 @@ def do(order: Order, task: Task) -> tuple[float, int]:
     return time.perf_counter() - begin, sum(order.path(file).stat().st_size for file in task.files(order))
 
 
-def measure(model: str | Path, folder: Path, heads: tuple[str, ...]) -> None:
-    """The best of several heads: what is compiled or read once is not part of a task."""
+def measure(model: str | Path, folder: Path, heads: tuple[str, ...], layers: int = 1) -> None:
+    """The best of several heads: what is compiled or read once is not part of a task. Joined rows are cut for an atlas of so many layers."""
     order = order_of(model, folder)
+    every = tuple(name.replace("L0", f"L{layer}") for layer in range(layers) for name in order.plan.heads)
+    order = replace(order, plan=replace(order.plan, heads=every))
     vocab, k, each = order.plan.vocab, order.settings.k, order.settings.each
     print(f"\n{vocab:,} tokens, {len(order.plan.heads)} heads, k = {k}, each = {each}, {len(order.edges) - 1} parts\n")
     print("| task | seconds | bytes |\n|---|---|---|")
@@ -68,7 +70,7 @@ def main() -> None:
         # Every layer's heads are alike: one layer of GPT-2's is enough.
         weights = Weights.draw(replace(named("gpt2-small"), layers=1), seed=0)
         Model(weights).save(Path(folder) / "random")
-        measure(Path(folder) / "random", Path(folder) / "gpt2-shape", HEADS)
+        measure(Path(folder) / "random", Path(folder) / "gpt2-shape", HEADS, layers=12)
 
 
 if __name__ == "__main__":
