@@ -48,7 +48,11 @@ def assert_same(ours, theirs, but=()):
 NORMED = shape(layers=2, norm=PreNorm(norm=LayerNorm()), feed_forward=FeedForward(d_mlp=5), positions=RotaryPositions(dims=2))
 
 
-@pytest.mark.parametrize(("config", "dtype"), [(shape(), torch.float32), (NORMED, torch.float64)], ids=["float32", "normed"])
+@pytest.mark.parametrize(
+    ("config", "dtype"),
+    [(shape(), torch.float32), pytest.param(NORMED, torch.float64, marks=pytest.mark.slow)],
+    ids=["float32", "normed"],
+)
 def test_the_division_into_tasks_parts_and_threads_changes_no_table(config, dtype, tmp_path):
     weights = random_weights(config, 3, dtype)
     whole = built(tmp_path / "whole", weights)

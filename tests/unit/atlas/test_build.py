@@ -57,6 +57,7 @@ def failing(monkeypatch, writes):
     monkeypatch.setattr(os, "fsync", fsync)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_again_and_again_costs_nothing(place, whole, tmp_path, monkeypatch):
     lots, said = random.Random(0), []
     while not (tmp_path / "atlas" / MANIFEST).exists():
@@ -94,6 +95,7 @@ def start(*arguments):
     return process
 
 
+@pytest.mark.slow
 def test_kills_in_the_middle_of_a_build_cost_nothing(place, whole, tmp_path):
     out = tmp_path / "atlas"
     for files in (4, 30, 60):
@@ -199,6 +201,7 @@ def test_overwriting_mends_a_damaged_atlas(place, finished, whole):
     assert contents(finished) == whole
 
 
+@pytest.mark.slow
 def test_overwriting_that_is_stopped_half_way_is_no_atlas_and_goes_on(place, finished, whole, monkeypatch):
     removed, remove = [], shutil.rmtree
 
