@@ -111,11 +111,13 @@ def test_errors_travel_between_processes(kind):
 
 
 def test_files_written_by_several_threads_have_the_rights_of_any_new_file(tmp_path):
-    before = os.umask(0o027)
+    before, interval = os.umask(0o027), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     try:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda number: write_file(tmp_path / str(number), b"x"), range(200)))
         assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o640}
         assert os.umask(0o027) == 0o027
     finally:
+        sys.setswitchinterval(interval)
         os.umask(before)
