@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 THREADS = 4
 """More than these find nothing sooner."""
 SUMMARIES = "heads.json"
+DIRECT = "direct"
 
 
 def open_atlas(path: str | Path) -> "Atlas":
@@ -150,6 +151,10 @@ class Atlas:
 
     def lines(self, name: str, columns: Sequence[str]) -> dict[str, NDArray[Any]]:
         """What there is one number of for every token, of a head or ``direct``: ``mass``, ``own_rank``, ``bound`` …"""
+        if name not in (*self.heads, DIRECT):
+            raise InputError(
+                f"lines of {name!r:.40}", "a head of this atlas, or direct", did_you_mean(name, (*self.heads, DIRECT))
+            )
         path = self.folder / "lines" / f"{name}.safetensors"
         entries = {entry.name: entry for entry in read_header(path).entries}
         missing = next((column for column in columns if column not in entries), None)
@@ -164,7 +169,8 @@ class Atlas:
 
     def relation(self, table: str) -> "DuckDBPyRelation":
         """A whole table as a DuckDB relation, for questions in SQL; it can reach nothing but the atlas."""
-        return self._database.cursor().sql(f"FROM {self.clause(table)}")
+        with damaged_if_refused(self.folder):
+            return self._database.cursor().sql(f"FROM {self.clause(table)}")
 
     @contextmanager
     def cursor(self) -> "Generator[DuckDBPyConnection]":

@@ -77,7 +77,7 @@ def build_atlas(  # noqa: PLR0913  (of what, where to, how, against which text, 
     weights_at.cache_clear()
     weights, words = weights_at(place), _words(model)
     plan = _plan(weights, words, chosen, corpus, plan_in(folder))
-    order = Order(plan, place, str(folder), chosen.device)
+    order = Order(plan, place, str(folder), _device(chosen.device))
     with begun(order, overwrite=overwrite):
         if not (folder / MANIFEST).exists():
             _work(order, words, corpus, engine or Local(), progress)
@@ -92,6 +92,18 @@ def build_atlas(  # noqa: PLR0913  (of what, where to, how, against which text, 
             )
         shutil.rmtree(folder / WORK)
     return read_manifest(folder)
+
+
+def _device(name: str) -> str:
+    """A device that is there: one that is not is refused before anything is begun."""
+    try:
+        torch.zeros(1, device=name).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as reason:
+        words = str(reason).split("\n")[0]
+        raise InputError(
+            f"the device {name!r:.40} ({words:.120})", "one that torch has here", "use cpu, or cuda where it is"
+        ) from None
+    return name
 
 
 def _words(model: str | Path) -> Tokenizer | None:

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.atlas.atlas import Atlas
 from headwater.atlas.words import Words
@@ -314,9 +315,10 @@ def _number(summary: dict[str, Any], *way: str) -> float | None:
 def _same(before: Atlas, after: Atlas, table: str, columns: tuple[str, str]) -> float:
     """The share of lines whose first entry is the same."""
     line, other = columns
-    first = [
-        atlas.relation(table).filter("place = 1").order(line).project(other).fetchnumpy()[other] for atlas in (before, after)
-    ]
+    first: list[NDArray[Any]] = []
+    for atlas in (before, after):
+        with damaged_if_refused(atlas.folder):
+            first.append(atlas.relation(table).filter("place = 1").order(line).project(other).fetchnumpy()[other])
     return float(np.equal(*first).mean())
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from headwater.errors import InputError, did_you_mean
-from headwater.files.tables import parquet, write_query
+from headwater.files.tables import damaged_if_refused, parquet, write_query
 
 if TYPE_CHECKING:
     from headwater.atlas.atlas import Atlas
@@ -36,6 +36,8 @@ def export(atlas: "Atlas", table: str, path: Path, kind: Format) -> int:
         raise InputError(f"the table {table!r:.60}", "a table of this atlas", did_you_mean(table, exportable(atlas)))
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise InputError(f"{path}", "a file in a folder that is there", "choose another name")
+    if path.resolve().is_relative_to(atlas.folder.resolve()):
+        raise InputError(f"{path} lies in the atlas itself", "a file elsewhere", "choose another folder")
     query, texts = _query(atlas, table)
     settings = {
         "parquet": "FORMAT parquet, COMPRESSION zstd",
@@ -50,7 +52,7 @@ def export(atlas: "Atlas", table: str, path: Path, kind: Format) -> int:
 def _query(atlas: "Atlas", table: str) -> tuple[str, list[str]]:
     """What finds a table's rows as others read them, and which of its columns are texts."""
     rows = _rows(atlas, table)
-    with atlas.cursor() as cursor:
+    with damaged_if_refused(atlas.folder), atlas.cursor() as cursor:
         kinds = {name: str(kind) for name, kind, *_ in cursor.execute(f"DESCRIBE {rows}").fetchall()}
     tokens = [name for name, kind in kinds.items() if kind == "UINTEGER" and table != VOCABULARY]
     words = parquet(atlas.folder / f"{VOCABULARY}.parquet")

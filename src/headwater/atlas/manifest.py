@@ -156,6 +156,10 @@ def check_is_there(folder: Path) -> None:
         raise ModelFileError(
             f"{folder} is not finished", "an atlas with its manifest", "run the same headwater atlas build again: it goes on"
         )
+    if folder.exists() and not folder.is_dir():
+        raise ModelFileError(
+            f"{folder} is a file", "the folder of an atlas", "give the folder that headwater atlas build wrote"
+        )
     given = f"{folder} is no atlas" if folder.is_dir() else f"{folder} is not there"
     raise ModelFileError(given, f"a folder with {MANIFEST}", f"make one: headwater atlas build MODEL --out {folder}")
 

@@ -102,11 +102,12 @@ def find_heads(known: Sequence[str], asked: str | Sequence[str]) -> list[int]:
     ([0, 1], [1, 2])
     """
     found: set[int] = set()
-    for name in [asked] if isinstance(asked, str) else asked:
+    for given in [asked] if isinstance(asked, str) else asked:
+        name = given.strip().upper()
         layer = re.fullmatch(r"L\d+", name)
         mine = [number for number, head in enumerate(known) if head == name or (layer and head.startswith(f"{name}H"))]
         if not mine:
-            raise InputError(f"the head {name!r:.40}", "heads or layers of this atlas", did_you_mean(name, known))
+            raise InputError(f"the head {given!r:.40}", "heads or layers of this atlas", did_you_mean(name, known))
         found.update(mine)
     return sorted(found)
 

@@ -6,6 +6,9 @@ from headwater.circuits.norms import Scales, Scaling
 from headwater.errors import ConfigError
 from headwater.settings import setting
 
+MOST_TRIPLES = 1_000_000
+"""Of each head and sign: all of them are in memory at once."""
+
 
 @setting
 class NormScale:
@@ -44,6 +47,10 @@ class Settings:
         for name, least in (("others", 1), ("k", 1), ("triples", 1), ("each", 1), ("rows", 1)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} is {getattr(self, name)}", f"a number from {least} on", f"change {name}")
+        if self.triples > MOST_TRIPLES:
+            raise ConfigError(
+                f"triples is {self.triples}", f"a number up to {MOST_TRIPLES:,}", "search the joined rows for more"
+            )
         if self.k < self.each:
             raise ConfigError(f"each is {self.each} and k is {self.k}", "joined rows come from the lists", "raise k")
 

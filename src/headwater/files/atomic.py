@@ -29,7 +29,12 @@ def write_file(path: Path, data: bytes) -> None:
 
 @contextmanager
 def new_file(path: Path) -> Generator[Path]:
-    """A temporary file to fill, which becomes ``path`` when the block ends well and vanishes when it does not."""
+    """A temporary file to fill, which becomes ``path`` when the block ends well and vanishes when it does not.
+
+    A link, a device or a pipe is refused: what takes its place would not be what it leads to, and to ``/dev/stdout`` that is for good.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise InputError(f"{path} is a link, a folder or a device", "a file, or a new name", "choose another name")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     # Made with the rights of any new file: to ask for the umask is to change it, for all threads.
     temporary.touch(exist_ok=False)
