@@ -72,7 +72,7 @@ def _setting(value: Any) -> str:
     return f"{len(value)} norms" if isinstance(value, list) else f"{value:,}" if isinstance(value, int) else str(value)  # pyright: ignore[reportUnknownArgumentType]
 
 
-COLUMNS = ("head", "copying#", "verdict", "positions#", "strongest skip-trigram", "lift#", "rows#", "agrees#")
+COLUMNS = ("head", "copying#", "verdict", "positions#", "strongest skip-trigram", "lift#", "rows#", "agrees#", "expected#")
 
 
 def _heads(opened: "Atlas") -> list[dict[str, Any]]:
@@ -118,7 +118,7 @@ def _told(row: dict[str, Any]) -> list[str]:
         best["shown"] if best else "",
         f"{best['lift']:+.2f}" if best else "",
         f"{agreed['rows']:,}" if agreed else "",
-        f"{agreed['lift']:+.2f}" if agreed and agreed["lift"] is not None else "",
+        *(f"{agreed[name]:+.2f}" if agreed and agreed[name] is not None else "" for name in ("lift", "expected")),
     ]
 
 
@@ -133,5 +133,6 @@ def _remark(opened: "Atlas", heads: list[dict[str, Any]]) -> None:
         say(
             "agrees: Spearman's rank correlation between lift and measured contribution, over so many of the strongest rows with five places or more"
         )
+        say("expected: the same with what as many sources as the text had should do together")
     if opened.summary["given"]:
         say(f"given {'; '.join(opened.summary['given'])}")
