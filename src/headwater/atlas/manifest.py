@@ -116,7 +116,7 @@ def commit(
     for left in [path for path in folder.rglob(".*") if LEFT.fullmatch(path.name)]:
         left.unlink()
     with connect(folder) as database:
-        files = tuple(_stored(folder, path, database) for path in sorted(paths_in(folder)) if path != MANIFEST)
+        files = tuple(_stored(folder, path, database) for path in sorted(paths_in(folder)) if _is_ours(path))
     manifest = Manifest(
         format=FORMAT,
         model=dict(model),
@@ -129,6 +129,11 @@ def commit(
     )
     write_file(folder / MANIFEST, _written(manifest.plain()))
     return manifest
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a file is part of an atlas: what systems leave in folders, such as .DS_Store, is not."""
+    return path != MANIFEST and not Path(path).name.startswith(".")
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -90,11 +90,11 @@ def build(  # noqa: PLR0913  (each is one choice a person makes on the command l
     address
         Of a Dask scheduler or a Ray cluster; without it, one is started here.
     workers
-        How many tasks are done at once.
+        How many tasks are done at once; a cluster at an address has its own.
     device
         Where torch calculates, such as cuda.
     overwrite
-        Replace an atlas of another model or with other settings.
+        Build anew, over an atlas of another model, with other settings, or one that is finished.
     json
         Print one JSON document.
     """
