@@ -109,6 +109,8 @@ def find_heads(known: Sequence[str], asked: str | Sequence[str]) -> list[int]:
         if not mine:
             raise InputError(f"the head {given!r:.40}", "heads or layers of this atlas", did_you_mean(name, known))
         found.update(mine)
+    if not found:
+        raise InputError("no heads", "at least one", "name some, such as L0H3, or leave them out")
     return sorted(found)
 
 

@@ -88,6 +88,8 @@ def test_heads_are_found_in_small_letters_too(small):
     with open_atlas(small.folder) as atlas:
         name = atlas.heads[0]
         assert atlas.search(head=f" {name.lower()} ").rows == atlas.search(head=name).rows
+        with pytest.raises(InputError, match="at least one"):
+            atlas.search(head=[])
 
 
 @pytest.mark.parametrize("odd", [{"device": "nonsense"}, {"device": "cuda:99"}, {"triples": 10**12}])
