@@ -187,6 +187,8 @@ def weights_of(config, kind):
             return weights.changed({name: (2 * tensor).round() for name, tensor in weights.tensors().items()})
         case "rounded outputs":
             names = ("embed.W_E", "blocks.0.attn.W_V", "blocks.0.attn.W_O", "unembed.W_U")
+            # A draw in which lifts are equal whose weighted factors, multiplied, are not.
+            weights = random_weights(config, 24)
             rounded = {name: weights.tensors()[name].sign() for name in names}
             return weights.changed(rounded | {"blocks.0.attn.W_Q": torch.zeros_like(weights.blocks[0].attention.W_Q)})
         case "equal":
