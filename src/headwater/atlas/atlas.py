@@ -177,7 +177,10 @@ class Atlas:
         """A connection of one's own to the same files: each thread needs one."""
         import duckdb
 
-        cursor = self._database.cursor()
+        try:
+            cursor = self._database.cursor()
+        except duckdb.ConnectionException:
+            raise InputError(f"{self.folder}, which is closed", "an open atlas", "open it again with open_atlas") from None
         try:
             yield cursor
         except (duckdb.InternalException, duckdb.FatalException):

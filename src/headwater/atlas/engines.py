@@ -58,8 +58,13 @@ class Local:
 
         try:
             yield do
+        except BaseException:
+            # A task cannot be stopped, and need not be waited for: what it writes is whole or not there.
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        else:
+            pool.shutdown()
         finally:
-            pool.shutdown(cancel_futures=True)
             # Threads that are made later would take it from those of the pool.
             torch.set_num_threads(threads)
 

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from headwater.errors import InputError
 
@@ -60,6 +60,9 @@ def read_pattern(text: str) -> Pattern:
 
 def checked(pattern: Pattern) -> Pattern:
     """Refuse what cannot mean a token."""
+    given: Any = pattern
+    if isinstance(given, bool) or not isinstance(given, str | int | Prefix | Contains | Matches):
+        raise InputError(f"{given!r:.60} as a token", NOTATION, "give a text, an id, or Prefix, Contains or Matches")
     text = (
         pattern.pattern if isinstance(pattern, Matches) else pattern.text if isinstance(pattern, Prefix | Contains) else pattern
     )

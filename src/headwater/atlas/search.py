@@ -51,7 +51,12 @@ class Query:
     offset: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.limit <= MOST_ROWS or not 0 <= self.offset < 2**40:
+        if (
+            type(self.limit) is not int
+            or type(self.offset) is not int
+            or not 0 <= self.limit <= MOST_ROWS
+            or not 0 <= self.offset < 2**40
+        ):
             given = f"a limit of {self.limit} rows after {self.offset}"
             raise InputError(
                 given, f"a limit from 0 to {MOST_ROWS:,} and an offset from 0 on", "ask for one page after the other"

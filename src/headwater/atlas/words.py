@@ -50,11 +50,11 @@ class Words:
 
     def find(self, pattern: Pattern, database: "DuckDBPyConnection") -> NDArray[np.uint32]:
         """The ids that a pattern means, rising; none at all is refused. The database has a table ``vocabulary`` of id and text."""
+        checked(pattern)
         if isinstance(pattern, int):
             return np.array([self._known(pattern)], np.uint32)
         if isinstance(pattern, str):
             return np.array(self._exact(pattern), np.uint32)
-        checked(pattern)
         found = _matching(pattern, database)
         if not len(found):
             raise InputError(
@@ -68,7 +68,6 @@ class Words:
         return token
 
     def _exact(self, text: str) -> list[int]:
-        checked(text)
         found = self._by_text.get(text)
         if found:
             return found

@@ -1,5 +1,6 @@
 """``headwater atlas``: the tables that a model's weights contain, on disk."""
 
+import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from headwater.cli.atlas_show import tell_files
-from headwater.cli.terminal import WHOLE, use_cores, watched
+from headwater.cli.terminal import WHOLE, note, use_cores, watched
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -116,9 +117,21 @@ def build(  # noqa: PLR0913  (each is one choice a person makes on the command l
     )
     folder = out or Path(f"{model.stem or model.absolute().stem}-atlas")
     who = engine_named(engine, address, workers)
-    with watched("atlas") as tell, _text(model, corpus, text, tell) as held:
+    with _ended_at_once(engine), watched("atlas") as tell, _text(model, corpus, text, tell) as held:
         found = build_atlas(model, folder, chosen, corpus=held, engine=who, overwrite=overwrite, progress=tell)
     tell_files(found, folder, json=json)
+
+
+@contextmanager
+def _ended_at_once(engine: str) -> Generator[None]:
+    """Let Ctrl-C end the process although threads are in the middle of a task; the same command goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if engine == "local":
+            note("stopped; the same command goes on")
+            os._exit(130)
+        raise
 
 
 @contextmanager

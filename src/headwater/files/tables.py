@@ -207,7 +207,7 @@ def _as_ours(path: Path, doing: str) -> Generator[None]:
         if isinstance(reason, duckdb.InternalException | duckdb.FatalException):
             # A damaged file may take the whole database with it: the next one to ask gets a new one.
             _database_of.cache_clear()
-        words = str(reason).split("\n")[0]
+        words = _told(reason)
         if doing == "written":
             raise _not_written(path, words) from None
         raise ModelFileError(
@@ -215,5 +215,14 @@ def _as_ours(path: Path, doing: str) -> Generator[None]:
         ) from None
 
 
+def _told(reason: Exception) -> str:
+    """What DuckDB says; some of its errors are JSON."""
+    words = str(reason).split("\n")[0]
+    found = re.search(r'"exception_message":"((?:[^"\\]|\\.)*)"', words)
+    return found[1].replace('\\"', '"') if found else words
+
+
 def _not_written(path: Path, reason: str) -> InputError:
-    return InputError(f"{path} cannot be written ({reason:.160})", "a place with room and rights", "choose another folder")
+    return InputError(
+        f"{path} cannot be written ({reason:.160})", "a place with room and rights", "make room, or choose another folder"
+    )
