@@ -158,8 +158,11 @@ def shape(**changed):
 BIASED = Attention(heads=2, d_head=4, group_size=2, input_bias=True, output_bias=True)
 MODELS = {
     "plain": (shape(), {}, "drawn"),
-    "one entry of each": (shape(vocab=5), {"k": 1, "each": 1, "triples": 3}, "drawn"),
-    "one other": (shape(context=1, positions=LearnedPositions()), {}, "drawn"),
+    "one entry, one other": (
+        shape(vocab=5, context=1, positions=LearnedPositions()),
+        {"k": 1, "each": 1, "triples": 3},
+        "drawn",
+    ),
     "rotary": (shape(attention=BIASED, positions=RotaryPositions(dims=2), norm=PreNorm(norm=LayerNorm())), {"offset": 2}, "drawn"),
     "post-norm": (
         shape(layers=2, attention=BIASED, norm=PostNorm(norm=LayerNorm()), feed_forward=FeedForward(d_mlp=5), positions=LearnedPositions()),
