@@ -45,7 +45,7 @@ MOST_WINDOW = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class AtlasChoices:
-    """What a person chooses about an atlas; the rest follows from the model and the text."""
+    """What a person chooses about an atlas; ``headwater.atlas.settings.Settings`` says what each changes, the rest follows from model and text."""
 
     k: int = 16
     triples: int = 1000

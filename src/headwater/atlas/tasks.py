@@ -4,6 +4,7 @@
 stage     for each                   makes
 ========  =========================  ======================================================================================
 says      head (and direct), lines   for every source its largest and smallest outputs
+own       head (and direct)          where every token stands in its own row, where no says task sees all rows
 seeks     head, lines                for every dest its highest scores, and its mass
 sought    head, lines                for every source the dests that attend to it most; needs all masses
 said      head, lines                for every out the sources that raise and lower it most; needs the best attention of sources
