@@ -62,7 +62,7 @@ def test_lifts_agree_with_what_is_measured_in_rank(place):
 
 
 def _lines(text):
-    return [line.rstrip() for line in text.splitlines()]
+    return [line.rstrip() for line in text.strip().splitlines()]
 
 
 def _words(line):
