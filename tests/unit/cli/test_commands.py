@@ -174,11 +174,14 @@ def test_a_reader_that_goes_away_is_no_error_message(model):
     assert "Exception" not in result.stderr
 
 
-def test_the_demo_passes_its_checks(headwater):
+@pytest.mark.slow
+def test_the_demo_passes_its_checks(headwater, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the tables are written there
     document = json.loads(headwater("demo", "--json").stdout)
     assert document["ok"]
     assert all(check["difference"] <= check["bound"] for check in document["checks"])
     assert document["text"].startswith("for line in open(")
+    assert document["atlas"]["rows"][0]["nats"] > 0
 
 
 def test_one_of_our_models_tells_what_its_card_says(headwater):
