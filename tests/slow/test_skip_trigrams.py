@@ -16,6 +16,7 @@ COMMANDS = [
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
     for command in re.split(r"^\$ headwater ", block, flags=re.MULTILINE)[1:]
 ]
+IS_SAME_TEXT = f"Python {platform.python_version()}'s library" in PAGE
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -38,7 +39,7 @@ def test_a_command_prints_what_the_page_says(place, command, printed):
     )
     assert result.returncode == 0, result.stderr
     told, said = (_lines(text) for text in (result.stdout, printed))
-    if f"Python {platform.python_version()}'s library" in PAGE:
+    if IS_SAME_TEXT:
         # Counts and words are exact; the last digit of what was measured is rounding, which differs from machine to machine.
         assert [_words(line) for line in told] == [_words(line) for line in said]
     else:
@@ -51,6 +52,7 @@ def test_the_example_in_python_runs(place):
     assert _lines(result.stdout)[0] == _lines(printed)[0]
 
 
+@pytest.mark.skipif(not IS_SAME_TEXT, reason="another text, of which the page says nothing")
 def test_lifts_agree_with_what_is_measured_in_rank(place):
     from headwater.atlas.atlas import open_atlas
 
