@@ -55,7 +55,7 @@ def _columns(words: "Words", heads: tuple[str, ...], found: dict[str, Any]) -> d
             _text(words, before), _marked(words, source), _text(words, between), _marked(words, dest), " → ", _text(words, after),
         ))
         for before, source, between, dest, after in zip(
-            *(found[name] for name in ("before", "source", "between", "dest", "after")), strict=True
+            *(found[name].tolist() for name in ("before", "source", "between", "dest", "after")), strict=True
         )
     ]  # fmt: skip
     text = np.empty(len(lines), object)
