@@ -1,0 +1,1 @@
+"""Document 004: feed-forward layers, attention and normalisation around the residual stream."""

@@ -1,0 +1,96 @@
+"""Claims, asked: what each check found, whether that is what was found before, and how the counts compare with the ledger's."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.claims.claim import Claim, Language
+from headwater.claims.evidence import VERDICTS, Fact, Finding, Verdict
+from headwater.claims.given import Given
+from headwater.claims.registry import check_of
+from headwater.show.values import Progress, silent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A claim and what its check found."""
+
+    claim: Claim
+    finding: Finding
+    seconds: float
+    own: bool
+    """Whether it was measured on somebody's own model, of which nobody has said yet what it supports."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the verdict is the recorded one; on the reference models also what the numbers support."""
+        same = self.own or self.finding.supported == self.claim.supported
+        return self.finding.verdict == self.claim.verdict and same
+
+    def plain(self, language: Language) -> dict[str, Any]:
+        """For JSON."""
+        words = self.claim.words(language)
+        return {
+            "id": self.claim.id,
+            "verdict": self.finding.verdict,
+            "recorded": self.claim.verdict,
+            "ledger": self.claim.ledger,
+            "measured": self.finding.measured,
+            "supported": self.finding.supported,
+            "ok": self.ok,
+            "document": self.claim.document,
+            "line": self.claim.line,
+            "kind": self.claim.kind,
+            "place": words.place,
+            "statement": words.statement,
+            "formula": self.claim.formula,
+            "why": words.why,
+            **{name: text for name in ("correction", "answer", "supports", "differs") if (text := getattr(words, name))},
+            "related": list(self.claim.related),
+            "on": self.finding.on,
+            "facts": [_plain_fact(fact, words.facts.get(fact.name, fact.name)) for fact in self.finding.facts],
+        }
+
+
+def _plain_fact(fact: Fact, label: str) -> dict[str, Any]:
+    plain: dict[str, Any] = {"role": fact.role, "name": fact.name, "label": label, "measured": fact.measured}
+    if fact.relation != "none":
+        plain |= {"relation": fact.relation, "bound": fact.bound, "passes": fact.passes}
+    if fact.printed:
+        plain |= {"printed": list(fact.printed), "right": list(fact.right)}
+    return plain
+
+
+def ask(claims: Sequence[Claim], given: Given, progress: Progress = silent) -> Iterator[Answer]:
+    """Each claim's check, run; the answers come as they are found."""
+    for number, claim in enumerate(claims):
+        progress(claim.id, number / len(claims))
+        start = time.perf_counter()
+        finding = check_of(claim.id)(given)
+        own = bool(finding.on) and given.is_own(finding.on)
+        yield Answer(claim=claim, finding=finding, seconds=time.perf_counter() - start, own=own)
+    progress("", 1.0)
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many claims of a document come to each verdict, and how many the ledger has there."""
+
+    document: str
+    found: dict[Verdict, int]
+    ledger: dict[Verdict, int]
+
+
+def counts(answers: Sequence[Answer]) -> list[Count]:
+    """For each document, in order."""
+    documents = dict.fromkeys(answer.claim.document for answer in answers)
+    return [_count(document, [answer for answer in answers if answer.claim.document == document]) for document in documents]
+
+
+def _count(document: str, answers: Sequence[Answer]) -> Count:
+    found = Counter(answer.finding.verdict for answer in answers)
+    ledger = Counter(answer.claim.ledger for answer in answers)
+    every: tuple[Verdict, ...] = (*VERDICTS, "unsettled")
+    return Count(document, {name: found[name] for name in every}, {name: ledger[name] for name in every})

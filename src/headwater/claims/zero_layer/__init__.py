@@ -1,0 +1,1 @@
+"""Document 001: zero-layer transformers, their bigrams, rank and direct path."""
