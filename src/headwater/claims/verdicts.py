@@ -1,5 +1,6 @@
 """Claims, asked: what each check found, whether that is what was found before, and how the counts compare with the ledger's."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -37,7 +38,7 @@ class Answer:
             "verdict": self.finding.verdict,
             "recorded": self.claim.verdict,
             "ledger": self.claim.ledger,
-            "measured": self.finding.measured,
+            "measured": _finite(self.finding.measured),
             "supported": self.finding.supported,
             "ok": self.ok,
             "document": self.claim.document,
@@ -54,8 +55,12 @@ class Answer:
         }
 
 
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
 def _plain_fact(fact: Fact, label: str) -> dict[str, Any]:
-    plain: dict[str, Any] = {"role": fact.role, "name": fact.name, "label": label, "measured": fact.measured}
+    plain: dict[str, Any] = {"role": fact.role, "name": fact.name, "label": label, "measured": _finite(fact.measured)}
     if fact.relation != "none":
         plain |= {"relation": fact.relation, "bound": fact.bound, "passes": fact.passes}
     if fact.printed:
