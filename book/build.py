@@ -3,6 +3,7 @@
 It ends with exit code 1 when a verdict is not the recorded one: such a book is not true.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -58,7 +59,7 @@ def lay_out() -> int:
             "--config-file",
             HERE / f"{language}.toml",
         ]
-        if code := subprocess.run(command, check=False).returncode:
+        if code := subprocess.run(command, check=False, env={**os.environ, "NO_COLOR": "1"}).returncode:
             return code
     return 0
 

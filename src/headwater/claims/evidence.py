@@ -132,9 +132,14 @@ class Finding:
         return all(numbers) if numbers else None
 
     @property
-    def measured(self) -> float:
-        """The one number that stands for all: that of the first fact which decides something."""
-        return next(fact.measured for fact in self.facts if fact.role != "beside")
+    def leading(self) -> Fact:
+        """The one fact that stands for all: what breaks the statement, the number on the model, or else the first that decides."""
+        deciding = [fact for fact in self.facts if fact.role != "beside"]
+        telling = {
+            "false": [fact for fact in deciding if fact.role == "stated" and not fact.passes],
+            "empirical": [fact for fact in deciding if fact.role == "reported"],
+        }
+        return (telling.get(self.verdict) or deciding)[0]
 
 
 def found(*facts: Fact, on: str = "") -> Finding:

@@ -38,7 +38,7 @@ class Answer:
             "verdict": self.finding.verdict,
             "recorded": self.claim.verdict,
             "ledger": self.claim.ledger,
-            "measured": _finite(self.finding.measured),
+            "measured": _finite(self.finding.leading.measured),
             "supported": self.finding.supported,
             "ok": self.ok,
             "document": self.claim.document,

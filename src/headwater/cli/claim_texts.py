@@ -110,12 +110,11 @@ def _verdict(answer: Answer, language: Language) -> str:
 
 def _row(answer: Answer, language: Language) -> list[str]:
     claim, finding, label = answer.claim, answer.finding, WORDS[language]
-    first = next(fact for fact in finding.facts if fact.role != "beside")
     return [
         claim.id,
         short(finding.verdict, language),
-        number(finding.measured, language),
-        bound(first, language),
+        number(finding.leading.measured, language),
+        bound(finding.leading, language),
         label["yes"] if answer.ok else label["no"],
         claim.words(language).statement,
     ]
