@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headwater.circuits.factored import Factored
     from headwater.circuits.head import Head
     from headwater.circuits.tables import Circuit
+    from headwater.claims.verdicts import Answer, measure
     from headwater.model.config import (
         Attention,
         FeedForward,
@@ -64,6 +65,7 @@ _HOMES = {
     "headwater.circuits.factored": ["Factored"],
     "headwater.circuits.head": ["Head"],
     "headwater.circuits.tables": ["Circuit"],
+    "headwater.claims.verdicts": ["Answer", "measure"],
     "headwater.model.config": [
         "Attention",
         "FeedForward",
@@ -101,6 +103,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Answer",
     "Atlas",
     "AtlasChoices",
     "Attention",
@@ -161,6 +164,7 @@ __all__ = [
     "forward",
     "load",
     "load_run",
+    "measure",
     "named",
     "open_atlas",
     "open_corpus",

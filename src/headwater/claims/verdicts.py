@@ -10,7 +10,7 @@ from typing import Any
 from headwater.claims.claim import Claim, Language
 from headwater.claims.evidence import VERDICTS, Fact, Finding, Verdict
 from headwater.claims.given import Given
-from headwater.claims.registry import check_of
+from headwater.claims.registry import check_of, chosen
 from headwater.show.values import Progress, silent
 
 
@@ -23,6 +23,11 @@ class Answer:
     seconds: float
     own: bool
     """Whether it was measured on somebody's own model, of which nobody has said yet what it supports."""
+
+    def __str__(self) -> str:
+        from headwater.claims.in_full import in_full
+
+        return in_full(self)
 
     @property
     def ok(self) -> bool:
@@ -66,6 +71,17 @@ def _plain_fact(fact: Fact, label: str) -> dict[str, Any]:
     if fact.printed:
         plain |= {"printed": list(fact.printed), "right": list(fact.right)}
     return plain
+
+
+def measure(*ids: str, model: str | None = None) -> list[Answer]:
+    """Some claims, or all of them, on the reference models or on one of yours; each answer prints itself in full.
+
+    >>> answer = measure("000-E4")[0]
+    >>> answer.finding.verdict, answer.ok
+    ('false', True)
+    """
+    with Given(model) as given:
+        return list(ask(chosen(ids), given))
 
 
 def ask(claims: Sequence[Claim], given: Given, progress: Progress = silent) -> Iterator[Answer]:
