@@ -4,7 +4,7 @@ Its vocabulary is small enough for square tables of bigrams, and its text is rea
 it was trained on can be measured on that text.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,9 +21,11 @@ from headwater.train.plan import Plan
 from headwater.train.studies.gradients import train_one_layer
 from headwater.train.studies.pairs import Pairs
 from headwater.train.studies.small_text import read_bytes
+from headwater.train.studies.zero_layer import train_zero_layer, zero_layer
 
 BYTES = 200_000
 PLAN = Plan(steps=1200, batch=16, learning_rate=2e-2, warmup=30)
+ZERO_LAYER_PLAN = Plan(steps=600, batch=16, learning_rate=2e-2, warmup=30)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,3 +62,15 @@ def _train() -> SmallRun:
     ids, vocab = read_bytes(StandardLibrary(), BYTES)
     series = tuple((step, weights.to(dtype=torch.float64)) for step, weights in train_one_layer(ids, vocab, PLAN))
     return SmallRun(ids, vocab, series)
+
+
+def small_zero_layer(given: Given, seed: int = 0) -> Weights:
+    """A zero-layer model of the same width, trained on the same text: the direct path with nothing beside it."""
+
+    def make() -> Weights:
+        small = small_one_layer(given)
+        beginning = Weights.draw(zero_layer(small.vocab, small.trained.config.d_model), seed=seed)
+        *_, (_, trained) = train_zero_layer(beginning, small.ids, replace(ZERO_LAYER_PLAN, seed=seed))
+        return trained.to(dtype=torch.float64)
+
+    return given.once(f"small zero-layer run {seed}", make)
