@@ -22,6 +22,8 @@ POST = ModelConfig(
     norm=PostNorm(),
 )
 """The documents' block; no two sizes are equal, and the heads together are not as wide as the stream."""
+FULL = replace(POST, attention=Attention(heads=3, d_head=5, mask="full", input_bias=True, output_bias=True))
+"""The same block where every token sees every other."""
 PRE, BARE = replace(POST, norm=PreNorm()), replace(POST, norm=NoNorm())
 """The same block with the norms before its components, and without any."""
 
