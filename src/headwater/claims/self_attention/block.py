@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from headwater.api import Model
+from headwater.circuits.algebra import singular_values
 from headwater.claims.evidence import Finding, beside, corrected, defined, found, reported, stated
 from headwater.claims.given import SMALL, Given
 from headwater.claims.registry import checks
-from headwater.claims.self_attention.pieces import BLOCK, apart
-from headwater.claims.self_attention.short_runs import with_and_without_norms
+from headwater.claims.self_attention.pieces import BLOCK, apart, length
+from headwater.claims.self_attention.short_runs import entropy_of_words, with_and_without_norms
 from headwater.model.config import Activation, Attention, FeedForward, LayerNorm, NoNorm, PostNorm
 from headwater.model.weights import Weights
 from headwater.trace.run import Run
@@ -189,6 +190,7 @@ def training_with_norms(given: Given) -> Finding:
         reported("rate", fastest.rate, above=max(each.rate for each in bare if each.is_stable)),
         reported("updates", min(each.updates for each in normed), below=min(each.updates for each in bare)),
         beside("learned", fastest.losses[-1]),
+        beside("words", entropy_of_words()),
     )
 
 
@@ -210,21 +212,19 @@ def two_linear_layers(given: Given) -> Finding:
 def integrity(given: Given) -> Finding:
     """A head can write −x and leave nothing; a norm takes x and 3x for the same. A branch that contracts can be undone."""
     config = replace(SMALL, attention=Attention(heads=1, d_head=SMALL.d_model))
-    plain, tokens = given.drawn(config).weights, torch.arange(config.vocab)[:, None]
-    M = plain.blocks[0].attention.W_V[0] @ plain.blocks[0].attention.W_O[0]
-    half = 0.5 / torch.linalg.matrix_norm(M, 2)
-    erased, added = (
-        Model(plain.changed({"blocks.0.attn.W_V": W[None]})).record(tokens)
-        for W in (-torch.linalg.inv(plain.blocks[0].attention.W_O[0]), half * plain.blocks[0].attention.W_V[0])
-    )
+    weights, alone = given.drawn(config).weights, torch.arange(config.vocab)[:, None]
+    same = torch.eye(config.d_model, dtype=torch.float64)
+    erased = Model(weights.changed({"blocks.0.attn.W_V": -same[None], "blocks.0.attn.W_O": same[None]})).record(alone)
+    M = 0.5 * weights.blocks[0].attention.W_V[0] / singular_values(weights.blocks[0].attention.W_V[0])[0]
+    added = Model(weights.changed({"blocks.0.attn.W_V": M[None], "blocks.0.attn.W_O": same[None]})).record(alone)
     again = added["L0.out"]
     for _ in range(60):
-        again = added["L0.out"] - again @ (half * M)
+        again = added["L0.out"] - again @ M
     h = one_word_and_three_times_it(given)
     return found(
-        stated("left", erased["L0.out"].norm() / erased["L0.in"].norm(), above=1e-10),
+        stated("left", (length(erased["L0.out"]) / length(erased["L0.in"])).max(), above=1e-10),
         stated("told_apart", apart(h[0], h[1]), above=1e-6),
-        stated("length", (h.norm(dim=-1) / math.sqrt(h.shape[-1]) - 1).abs().max(), within=1e-10),
+        stated("length", (length(h) / math.sqrt(h.shape[-1]) - 1).abs().max(), within=1e-10),
         corrected("recovered", apart(again, added["L0.in"]), within=1e-10),
     )
 

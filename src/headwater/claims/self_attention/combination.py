@@ -7,10 +7,11 @@ import torch
 from einops import einsum
 
 from headwater.api import Model
+from headwater.circuits.algebra import frobenius, svd
 from headwater.claims.evidence import Finding, beside, corrected, defined, found, outside, stated
 from headwater.claims.given import SMALL, Given
 from headwater.claims.registry import checks
-from headwater.claims.self_attention.pieces import BLOCK, WIDE, apart, one_head
+from headwater.claims.self_attention.pieces import BLOCK, WIDE, apart, length, one_head
 from headwater.model.attention import Rule, matrix
 from headwater.model.config import LearnedPositions, ModelConfig
 from headwater.model.layout import tensor_shapes
@@ -74,13 +75,15 @@ def sees_context(given: Given) -> Finding:
 def combination_of_inputs(given: Given) -> Finding:
     """The weights are positive and add up to 1; the output is no combination of the inputs, but the image of one."""
     head = one_head(given)
-    beyond = head.y - head.y @ torch.linalg.pinv(head.x) @ head.x
+    _, sizes, directions = svd(head.x)
+    span = directions[:, sizes > 1e-10]
+    beyond = head.y - head.y @ span @ span.T
     return found(
         stated("inputs", apart(head.y, head.a @ head.x), within=1e-10),
         stated("least", head.a.min(), above=0),
         stated("sums", apart(head.a.sum(dim=-1), torch.ones(len(head.a)).double()), within=1e-10),
         corrected("image", apart(head.y, (head.a @ head.x) @ head.W_V), within=1e-10),
-        beside("beyond", beyond.norm() / head.y.norm()),
+        beside("beyond", frobenius(beyond) / frobenius(head.y)),
     )
 
 
@@ -119,7 +122,7 @@ def mean_of_values(given: Given) -> Finding:
     run = model.record(given.windows("one-layer", 2)[:, :-1])
     a, v = run["L0.pattern"], for_each_head(run["L0.values"], model.config.heads)
     mean = einsum(a, v, "batch head dest source, batch head source d_head -> batch head dest d_head")
-    influence = a * v.norm(dim=-1)[:, :, None]
+    influence = a * length(v)[:, :, None]
     return found(
         stated("values", apart(run["L0.mixed"], mean), within=1e-10),
         stated("sums", apart(a.sum(dim=-1), torch.ones_like(a[..., 0])), within=1e-10),

@@ -55,3 +55,8 @@ def apart(one: Tensor, other: Tensor) -> float:
     """The largest difference between two tensors of the same shape."""
     assert one.shape == other.shape, f"{list(one.shape)} beside {list(other.shape)}"
     return float((one - other).abs().max())
+
+
+def length(vectors: Tensor) -> Tensor:
+    """The Euclidean norm along the last axis."""
+    return vectors.square().sum(dim=-1).sqrt()

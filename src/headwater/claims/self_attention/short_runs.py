@@ -1,10 +1,13 @@
 """A small stack of blocks trained for seconds, with the norms of Theorem 1 and without any, at several learning rates."""
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headwater.claims.given import Given
@@ -57,9 +60,18 @@ def with_and_without_norms(given: Given) -> tuple[tuple[Course, ...], tuple[Cour
     return given.once("003: short runs", lambda: (_courses(PostNorm()), _courses(NoNorm())))
 
 
+def entropy_of_words() -> float:
+    """What the loss of one who knows nothing but how often each word comes would be."""
+    often = Counter(_text().tolist())
+    return -sum(count / WORDS * math.log(count / WORDS) for count in often.values())
+
+
+def _text() -> NDArray[Any]:
+    return LANGUAGE.sample(WORDS, seed=0).ids
+
+
 def _courses(norm: Norm) -> tuple[Course, ...]:
-    ids = LANGUAGE.sample(WORDS, seed=0).ids
-    batches = Batches(ids=ids, vocab=STACK.vocab, context=STACK.context, batch=PLAN.batch, seed=0)
+    batches = Batches(ids=_text(), vocab=STACK.vocab, context=STACK.context, batch=PLAN.batch, seed=0)
     return tuple(_course(replace(STACK, norm=norm), batches, replace(PLAN, learning_rate=rate)) for rate in RATES)
 
 
