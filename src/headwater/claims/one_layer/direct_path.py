@@ -23,7 +23,7 @@ from headwater.train.studies.zero_layer import descend, zero_layer
 
 CLOSE = 0.1
 """An excess of this share of ``H(X2 | X1)`` is still an approximation of the bigrams."""
-PLAN = Plan(steps=800, batch=1, learning_rate=0.05, warmup=20, final_rate=0.0)
+PLAN = Plan(steps=400, batch=1, learning_rate=0.05, warmup=20, final_rate=0.0)
 TRAINED = 0.01
 """How near a training comes that is run to the end."""
 
