@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwater.api import Model
+from headwater.circuits.chance import Draws
 from headwater.circuits.copying import Known, Panel, copying
 from headwater.circuits.cores import ov_cores
 from headwater.circuits.head import Head
@@ -19,6 +20,8 @@ from headwater.trace.run import Run
 
 WINDOWS = 4
 """So many stretches of text are read."""
+DRAWS = Draws(count=100)
+"""Heads turned at random, that each head is compared with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +70,7 @@ def panels(given: Given) -> dict[Head, Panel]:
     def make() -> dict[Head, Panel]:
         model = given.model("one-layer")
         found = ov_cores(model.weights)
-        return {head: copying(model.ov(head), known=Known(found[head], leaves_out_ranks=True)) for head in found}
+        return {head: copying(model.ov(head), known=Known(found[head], leaves_out_ranks=True), draws=DRAWS) for head in found}
 
     return given.once("one-layer copying", make)
 
