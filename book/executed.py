@@ -183,6 +183,5 @@ def _counted(answers: Sequence[Answer], language: Language) -> list[str]:
     for count in counts(answers):
         cells = [f"{count.found[name]} / {count.ledger[name]}" for name in VERDICTS]
         whole = f"{sum(count.found.values())} / {sum(count.ledger.values())}"
-        title = f"[{count.document}]({count.document}.md) {TITLES[count.document][language]}"
-        rows.append(f"| {title} | {' | '.join(cells)} | {whole} |")
+        rows.append(f"| [{count.document}]({count.document}.md) | {' | '.join(cells)} | {whole} |")
     return rows
