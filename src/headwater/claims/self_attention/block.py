@@ -12,14 +12,13 @@ from headwater.api import Model
 from headwater.circuits.algebra import singular_values
 from headwater.claims.evidence import Finding, beside, corrected, defined, found, reported, stated
 from headwater.claims.given import SMALL, Given
+from headwater.claims.integration.trainings import gain
 from headwater.claims.registry import checks
 from headwater.claims.self_attention.pieces import BLOCK, apart, length
 from headwater.claims.self_attention.short_runs import entropy_of_words, with_and_without_norms
 from headwater.model.config import Activation, Attention, FeedForward, LayerNorm, NoNorm, PostNorm
 from headwater.model.weights import Weights
 from headwater.trace.run import Run
-from headwater.train.studies import gradient_depth
-from headwater.train.studies.gradient_depth import Depth, Kind
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": lambda z: z.clamp(min=0),
@@ -27,7 +26,8 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu-tanh": lambda z: z * (1 + torch.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3))) / 2,
     "silu": lambda z: z / (1 + torch.exp(-z)),
 }
-DEPTH, SMALL_SCALE, LARGE_SCALE = 32, 0.5, 1.4
+SMALL_SCALE, LARGE_SCALE = 0.5, 1.4
+"""Of weights: at which gradients vanish without a residual connection, and at which they explode with it."""
 
 
 def run_of(given: Given) -> Run:
@@ -82,7 +82,7 @@ def three_ingredients(given: Given) -> Finding:
 @checks("003-T1", "003-E8")
 def six_lines(given: Given) -> Finding:
     """The six lines written out, each from the one before, against the steps of the library's block."""
-    run = run_of(given)
+    run, unseen = run_of(given), given.drawn(BLOCK).logits(given.ids(BLOCK))
     x = run["L0.in"]
     t1 = self_attention(run, x)
     t2 = x + t1
@@ -90,7 +90,10 @@ def six_lines(given: Given) -> Finding:
     t4 = ffn(run, t3)
     t5 = t3 + t4
     lines = {"t1": t1, "t2": t2, "t3": t3, "t4": t4, "t5": t5, "h": layer_norm(run, "ln2", t5)}
-    return found(*(defined(name, apart(run[f"L0.{name}"], value), within=1e-10) for name, value in lines.items()))
+    return found(
+        *(defined(name, apart(run[f"L0.{name}"], value), within=1e-10) for name, value in lines.items()),
+        defined("logits", apart(unseen, lines["h"] @ run.weights.W_U), within=1e-10),
+    )
 
 
 @checks("003-E9")
@@ -158,38 +161,25 @@ def sixth_line(given: Given) -> Finding:
 
 @checks("003-N7")
 def gradients_with_residual(given: Given) -> Finding:
-    """How much of the gradient arrives at the bottom of a stack, with the residual connection and without it."""
-    small = {kind: gains(given, kind, SMALL_SCALE) for kind in ("residual", "plain")}
+    """How much of the gradient arrives at the bottom of 32 layers, in powers of ten: with the residual connection and without it."""
     return found(
-        reported("arrives", small["residual"].gains[0], above=small["plain"].gains[0]),
-        reported("first_block", small["residual"].first, above=small["plain"].first),
-        beside("exploding", gains(given, "residual", LARGE_SCALE).gains[0]),
-        beside("exploding_plain", gains(given, "plain", LARGE_SCALE).gains[0]),
+        reported("arrives", gain(given, "residual", SMALL_SCALE), above=gain(given, "plain", SMALL_SCALE)),
+        beside("exploding", gain(given, "residual", LARGE_SCALE)),
+        beside("exploding_plain", gain(given, "plain", LARGE_SCALE)),
     )
-
-
-def gains(given: Given, kind: Kind, scale: float) -> Depth:
-    """How gradients change on the way down a stack of this kind, its weights drawn at this scale; median of three draws."""
-
-    def study() -> gradient_depth.DepthStudy:
-        with torch.enable_grad():
-            return gradient_depth.run((DEPTH,), (SMALL_SCALE, LARGE_SCALE), seeds=3)
-
-    depths = given.once("003: gradients by depth", study).depths
-    return next(at for at in depths if (at.kind, at.scale) == (kind, scale))
 
 
 @checks("003-N8")
 def training_with_norms(given: Given) -> Finding:
     """The largest rate that a stack bears, and how soon it learns at its best rate; gradients through depth at a large scale."""
     normed, bare = with_and_without_norms(given)
-    gradient = {kind: abs(math.log10(gains(given, kind, LARGE_SCALE).gains[0])) for kind in ("post-norm", "residual")}
-    fastest = max((each for each in normed if each.is_stable), key=lambda each: each.rate)
+    boldest = max((each for each in normed if each.is_stable), key=lambda each: each.rate)
+    steady, unsteady = (abs(gain(given, kind, LARGE_SCALE)) for kind in ("post-norm", "residual"))
     return found(
-        reported("gradient", gradient["post-norm"], below=gradient["residual"]),
-        reported("rate", fastest.rate, above=max(each.rate for each in bare if each.is_stable)),
+        reported("gradient", steady, below=unsteady),
+        reported("rate", boldest.rate, above=max(each.rate for each in bare if each.is_stable)),
         reported("updates", min(each.updates for each in normed), below=min(each.updates for each in bare)),
-        beside("learned", fastest.losses[-1]),
+        beside("learned", boldest.losses[-1]),
         beside("words", entropy_of_words()),
     )
 

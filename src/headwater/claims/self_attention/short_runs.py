@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -62,7 +61,7 @@ def with_and_without_norms(given: Given) -> tuple[tuple[Course, ...], tuple[Cour
 
 def entropy_of_words() -> float:
     """What the loss of one who knows nothing but how often each word comes would be."""
-    often = Counter(_text().tolist())
+    often = Counter(int(word) for word in _text())
     return -sum(count / WORDS * math.log(count / WORDS) for count in often.values())
 
 
@@ -77,9 +76,8 @@ def _courses(norm: Norm) -> tuple[Course, ...]:
 
 def _course(config: ModelConfig, batch_of: Callable[[int], Tensor], plan: Plan) -> Course:
     losses: list[float] = []
-    with torch.enable_grad():
-        try:
-            losses.extend(step.loss for step in train_steps(TransformerModule(Weights.draw(config, seed=0)), batch_of, plan))
-        except DivergedError:
-            losses.append(math.nan)
+    try:
+        losses.extend(step.loss for step in train_steps(TransformerModule(Weights.draw(config, seed=0)), batch_of, plan))
+    except DivergedError:
+        losses.append(math.nan)
     return Course(plan.learning_rate, tuple(losses))
