@@ -29,7 +29,7 @@ def embedding(given: Given) -> Finding:
 def attention_layer(given: Given) -> Finding:
     """Each head from its four matrices, one destination after the other; the stream afterwards is the stream before and all heads."""
     model, ids = given.drawn(), given.ids()
-    run = model.record(ids)
+    run, watched = model.record(ids), model.record(ids, ["L0.pattern"])
     x_0 = run["embed"][0].T
     x_1 = x_0.clone()
     for head in every_printed(model):
@@ -37,7 +37,10 @@ def attention_layer(given: Given) -> Finding:
             seen = x_0[:, : dest + 1]
             scores = (head.W_K @ seen).T @ (head.W_Q @ x_0[:, dest]) / model.config.d_head**0.5
             x_1[:, dest] += head.W_O @ head.W_V @ seen @ scores.softmax(dim=0)
-    return found(defined("stream", apart(x_1, run["L0.out"][0].T), within=1e-10))
+    return found(
+        defined("stream", apart(x_1, run["L0.out"][0].T), within=1e-10),
+        defined("watched", apart(x_1, watched["L0.out"][0].T), within=1e-10),
+    )
 
 
 @checks("000-E14")
@@ -140,11 +143,11 @@ def heads_apart(given: Given) -> Finding:
 @checks("000-C2")
 def who_knows_bigrams(given: Given) -> Finding:
     """Both parts against the bigrams of the text, given the present token; and the loss when heads see no token but that one."""
-    model, text = given.model("one-layer"), reading(given)
-    seen = seen_pairs(given)
+    model, text, seen = given.model("one-layer"), reading(given), seen_pairs(given)
     pairs, bigram = seen.pairs, seen.pairs.log_p
     own = hw.Patch(model.place("L0.pattern"), text.run["L0.pattern"] * eye(text.tokens.shape[1]), "")
     return found(
+        stated("present", apart(*said_of_the_present_token(given)), within=1e-10),
         reported(
             "direct", correlation(pairs, seen.direct, bigram), above=correlation(pairs, of_strangers(given, pairs), bigram)
         ),
@@ -152,6 +155,15 @@ def who_knows_bigrams(given: Given) -> Finding:
         reported("earlier", text.nats(model, own).mean(), above=text.nats(model).mean()),
         on=given.name("one-layer"),
     )
+
+
+def said_of_the_present_token(given: Given) -> tuple[Tensor, Tensor]:
+    """``Σ_h α_BB (W_U W_OV W_E)[:, B]`` at every position; and what heads say when each may look at its own position alone."""
+    model, ids = given.drawn(), given.ids()
+    A = model.record(ids)["L0.pattern"]
+    own = hw.Patch(model.place("L0.pattern"), A * eye(ids.shape[1]), "")
+    written = [A[0, h].diagonal() * (m.W_U @ m.W_OV @ m.W_E)[:, ids[0]] for h, m in enumerate(every_printed(model))]
+    return torch.stack(written).sum(dim=0).T, (model.record(ids, tap=own)["L0.attention"] @ model.weights.W_U)[0]
 
 
 @checks("000-N13")
