@@ -166,8 +166,8 @@ def verdict(facts: Sequence[Fact]) -> Verdict:
     if "reported" in met:
         exact = all(met.get("stated", ())) and all(math.isfinite(fact.measured) for fact in facts)
         return "empirical" if exact else "unsettled"
-    if not met.get("stated"):
+    if not met.get("stated") or not all(met.get("corrected", ())):
         return "unsettled"
     if all(met["stated"]):
         return "holds" if all(met.get("outside", ())) else "conditions"
-    return "false" if met.get("corrected") and all(met["corrected"]) else "unsettled"
+    return "false" if "corrected" in met else "unsettled"

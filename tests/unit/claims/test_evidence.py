@@ -34,6 +34,8 @@ met, broken = {"within": 1.0}, {"within": 0.1}
         ([stated("a", 0.5, **broken)], "unsettled"),
         ([stated("a", 0.5, **broken), corrected("b", 0.5, **broken)], "unsettled"),
         ([stated("a", 0.5, **broken), outside("b", 0.5, **met)], "unsettled"),
+        ([stated("a", 0.5, **met), corrected("b", 0.5, **broken)], "unsettled"),
+        ([stated("a", 0.5, **met), outside("b", 0.5, **broken), corrected("c", 0.5, **met)], "conditions"),
         ([defined("a", 0.5, **met)], "definition"),
         ([defined("a", 0.5, **broken)], "unsettled"),
         ([defined("a", 0.5, **met), stated("b", 0.5, **broken)], "unsettled"),
