@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headwater.show.diagram_routes import NORMALS, Point, Rectangle, curve, rounded
-from headwater.show.diagram_values import Diagram, Edge, Group, Node, Place, Side, Thumbnail, Words, said
+from headwater.show.diagram_routes import Point, Rectangle, aside, curve, rounded
+from headwater.show.diagram_values import Diagram, Edge, Group, Node, Place, Side, Thumbnail, Words, plain, said
 from headwater.show.looks import Look
 
 WORDS, SMALL, NAMES = 10.5, 8.5, 7.5
@@ -16,8 +16,8 @@ INSET, STACK = 0.11, 0.07
 """Between a box's border and what is in it, and between the things in it."""
 EDGE, FRAME, TITLE = 0.15, 0.13, 0.27
 """Around the diagram; between a group's frame and its boxes; and above them, where the title stands."""
-ARROW = 0.3
-"""What an arrow needs besides its label."""
+ARROW, LANE = 0.3, 0.16
+"""What an arrow needs besides its label; and how far apart lanes are."""
 MOST_CELL, MOST_SIDE = 0.135, 1.35
 """Of a heat-map: a cell, and all of it."""
 LEAST_WIDTH = 6.0
@@ -74,7 +74,7 @@ def arrange(diagram: Diagram, look: Look) -> Layout:
         node.key: Rectangle.around((across.at(node.at[0]), down.at(node.at[1])), *sizes[node.key]) for node in diagram.nodes
     }
     routes = _routes(diagram, boxes, (across, down), look)
-    frames = tuple(_frame(group, boxes, look) for group in diagram.groups)
+    frames = tuple(_frame(group, boxes, routes, look) for group in diagram.groups)
     layout = Layout(boxes, routes, frames, (), 0.0, 0.0, 0.0)
     return _bounded(layout, diagram, look)
 
@@ -139,8 +139,8 @@ def cell(thumbnail: Thumbnail) -> float:
 
 def margins(thumbnail: Thumbnail) -> Point:
     """What the names of rows and columns need, at the left and below."""
-    left = max((measure(name, NAMES)[0] for name in thumbnail.rows), default=-0.05) + 0.05
-    return left, max((measure(name, NAMES)[0] for name in thumbnail.columns), default=-0.05) + 0.05
+    left = max((measure(plain(name), NAMES)[0] for name in thumbnail.rows), default=-0.05) + 0.05
+    return left, max((measure(plain(name), NAMES)[0] for name in thumbnail.columns), default=-0.05) + 0.05
 
 
 def named_cell(thumbnail: Thumbnail) -> float:
@@ -199,7 +199,7 @@ def _label_needs(diagram: Diagram, look: Look, place: int, *, axis: int) -> Iter
     for edge in diagram.edges:
         low, high = sorted((diagram.node(edge.source).at[axis], diagram.node(edge.target).at[axis]))
         along = (diagram.direction == "down") == bool(axis)
-        if edge.label and not edge.via and math.floor(low) <= place < high <= place + 1 and (along or axis == 1):
+        if edge.label and not edge.via and math.floor(low) == place < high <= place + 1 and (along or axis == 1):
             yield label_size(edge.label, look)[axis] + ARROW
 
 
@@ -211,9 +211,8 @@ def label_size(label: Words, look: Look) -> Point:
 
 def _routes(diagram: Diagram, boxes: dict[str, Rectangle], tracks: tuple[_Track, _Track], look: Look) -> tuple[Route, ...]:
     made: list[Route] = []
-    for number, edge in enumerate(diagram.edges):
-        same = [n for n, other in enumerate(diagram.edges) if (other.source, other.target) == (edge.source, edge.target)]
-        points = _points(diagram, edge, boxes, tracks, beside=0.3 * (same.index(number) - (len(same) - 1) / 2))
+    for edge in diagram.edges:
+        points = aside(_points(diagram, edge, boxes, tracks), LANE * edge.lane)
         label = None
         if edge.label:
             at = points[round((0.5 + edge.slide) * (len(points) - 1))]
@@ -222,11 +221,9 @@ def _routes(diagram: Diagram, boxes: dict[str, Rectangle], tracks: tuple[_Track,
     return tuple(made)
 
 
-def _points(
-    diagram: Diagram, edge: Edge, boxes: dict[str, Rectangle], tracks: tuple[_Track, _Track], *, beside: float
-) -> Sequence[Point]:
+def _points(diagram: Diagram, edge: Edge, boxes: dict[str, Rectangle], tracks: tuple[_Track, _Track]) -> list[Point]:
     leaves, arrives = _sides(diagram, edge)
-    start, end = _beside(boxes[edge.source], leaves, beside), _beside(boxes[edge.target], arrives, beside)
+    start, end = boxes[edge.source].side(leaves), boxes[edge.target].side(arrives)
     if edge.via:
         through = [_place(place, tracks) for place in edge.via]
         return rounded([start, *through, end])
@@ -235,12 +232,6 @@ def _points(
 
 def _place(place: Place, tracks: tuple[_Track, _Track]) -> Point:
     return tracks[0].at(place[0]), tracks[1].at(place[1])
-
-
-def _beside(box: Rectangle, side: Side, by: float) -> Point:
-    """The middle of a side, or beside it where several arrows join the same boxes."""
-    (x, y), (across, _) = box.side(side), NORMALS[side]
-    return (x, y + by) if across else (x + by, y)
 
 
 def _sides(diagram: Diagram, edge: Edge) -> tuple[Side, Side]:
@@ -253,8 +244,14 @@ def _sides(diagram: Diagram, edge: Edge) -> tuple[Side, Side]:
     return edge.leaves or leaves, edge.arrives or arrives
 
 
-def _frame(group: Group, boxes: dict[str, Rectangle], look: Look) -> tuple[Group, Rectangle, Rectangle]:
+def _frame(
+    group: Group, boxes: dict[str, Rectangle], routes: Sequence[Route], look: Look
+) -> tuple[Group, Rectangle, Rectangle]:
+    """Around its boxes and the arrows between them; the title stands inside, above all."""
     inside = [boxes[key] for key in group.nodes]
+    own = [route for route in routes if {route.edge.source, route.edge.target} <= set(group.nodes)]
+    inside += [Rectangle.around(point, 0.0, 0.0) for route in own for point in route.points]
+    inside += [route.label for route in own if route.label]
     width, height = measure(said(group.title, look), SMALL)
     left, top = min(box.left for box in inside) - FRAME, min(box.top for box in inside) - TITLE
     right = max(*(box.right for box in inside), left + width + FRAME) + FRAME

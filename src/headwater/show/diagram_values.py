@@ -1,6 +1,8 @@
 """What a diagram is: boxes on a grid, arrows between them, frames around some; inside a box, numbers of a real run."""
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from headwater.show.looks import Look
@@ -46,17 +48,17 @@ def said(words: Words, look: Look) -> str:
 
 
 def plain(text: str) -> str:
-    r"""A token's text, in which nothing begins a formula.
+    r"""A token's text, in which nothing begins a formula, and ends of lines are arrows: figures' fonts have no pictures for them.
 
     >>> plain("a\n$b")
-    'a␊\\$b'
+    'a↵\\$b'
     """
-    return legible(text).replace("$", r"\$")
+    return legible(text.replace("\n", "↵").replace("\t", "⇥")).replace("$", r"\$")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thumbnail:
-    """A small matrix of numbers as a heat-map; ``size`` is that of the matrix it is taken from, ``4096 × 256``.
+    """A small matrix of numbers as a heat-map, empty where there is none (NaN, −∞); ``size`` is that of the matrix it is taken from, ``4096 × 256``.
 
     Numbers of both signs are ``signed`` around nothing, others are ``amounts``; ``reach`` is the number of the full colour,
     the largest shown unless it is given so that several can be compared.
@@ -73,7 +75,9 @@ class Thumbnail:
     @property
     def strongest(self) -> float:
         """What has the full colour."""
-        return self.reach or max(abs(value) for row in self.values for value in row) or 1.0
+        return (
+            self.reach or max((abs(value) for row in self.values for value in row if math.isfinite(value)), default=0.0) or 1.0
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +111,19 @@ class Edge:
     arrives: Side | None = None
     via: tuple[Place, ...] = ()
     tint: int | None = None
+    lane: float = 0.0
+    """How far it runs beside the middle of the way, to the left of it where that is negative: −1 and 1 keep two arrows apart."""
     slide: float = 0.0
     """Of the label along the arrow, from its middle: −0.5 is the beginning, 0.5 the end."""
+
+
+def chain(*keys: str, tint: int | None = None) -> tuple[Edge, ...]:
+    """Plain arrows from each box to the next.
+
+    >>> [(edge.source, edge.target) for edge in chain("a", "b", "c")]
+    [('a', 'b'), ('b', 'c')]
+    """
+    return tuple(Edge(source=source, target=target, tint=tint) for source, target in pairwise(keys))
 
 
 @dataclass(frozen=True, kw_only=True)

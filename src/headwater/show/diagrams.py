@@ -22,26 +22,15 @@ from headwater.show.diagram_layout import (
     stack,
 )
 from headwater.show.diagram_routes import Point, Rectangle
-from headwater.show.diagram_values import Diagram, Edge, Group, Label, Node, Place, Thumbnail, Words, plain, said
+from headwater.show.diagram_values import Diagram, Edge, Group, Label, Node, Place, Thumbnail, Words, chain, plain, said
 from headwater.show.looks import Look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "Diagram",
-    "Edge",
-    "Group",
-    "Label",
-    "Node",
-    "Place",
-    "Thumbnail",
-    "Words",
-    "arrange",
-    "draw_diagram",
-    "plain",
-    "said",
-]
+    "Diagram", "Edge", "Group", "Label", "Node", "Place", "Thumbnail", "Words", "arrange", "chain", "draw_diagram", "plain", "said",
+]  # fmt: skip
 HEAD, HALF = 0.1, 0.042
 """Of an arrow's head, in inches: its length, and half of its width."""
 LINE = 1.5
@@ -117,7 +106,9 @@ def _draw_arrow(axes: Any, edge: Edge, points: tuple[Point, ...], look: Look) ->
     base = tip[0] - HEAD * ahead[0], tip[1] - HEAD * ahead[1]
     xs, ys = zip(*shaft, base, strict=True)
     look_of_line = {"color": _colour(look, edge.tint), "linewidth": LINE, "linestyle": (0, (0.6, 2.2)) if edge.dotted else "-"}
-    axes.plot(xs, ys, dash_capstyle="round", solid_capstyle="butt", zorder=2, **look_of_line)
+    axes.plot(
+        xs, ys, dash_capstyle="round", solid_capstyle="butt", zorder=2, gid=f"edge {edge.source} {edge.target}", **look_of_line
+    )
     wings = [(base[0] - sign * HALF * ahead[1], base[1] + sign * HALF * ahead[0]) for sign in (1, -1)]
     axes.fill(*zip(tip, *wings, strict=True), color=_colour(look, edge.tint), linewidth=0, zorder=3)
 
@@ -140,7 +131,7 @@ def _draw_node(axes: Any, node: Node, box: Rectangle, look: Look) -> None:
     ground = look.box if node.tint is None else mixed(_colour(look, node.tint), look.box, 0.13)
     shape = FancyBboxPatch(
         (box.left, box.top), width, height, boxstyle=f"round,pad=0,rounding_size={rounding}",
-        facecolor=ground, edgecolor=_colour(look, node.tint), linewidth=1.3, zorder=5,
+        facecolor=ground, edgecolor=_colour(look, node.tint), linewidth=1.3, zorder=5, gid=f"node {node.key}",
     )  # fmt: skip
     axes.add_patch(shape)
     parts = stack(node, look)
@@ -160,17 +151,28 @@ def _draw_node(axes: Any, node: Node, box: Rectangle, look: Look) -> None:
 
 def _draw_thumbnail(axes: Any, shown: Thumbnail, corner: Point, look: Look) -> None:
     """Cells with a hair of the paper between them; names at the left and, upright, below."""
+    import numpy as np
+
     side, (left, _) = named_cell(shown), margins(shown)
     x, y = corner[0] + left, corner[1]
     rows, columns = len(shown.values), len(shown.values[0])
     low = -shown.strongest if shown.kind == "signed" else 0.0
     axes.pcolormesh(
-        [x + side * n for n in range(columns + 1)], [y + side * n for n in range(rows + 1)], shown.values,
+        [x + side * n for n in range(columns + 1)], [y + side * n for n in range(rows + 1)], np.ma.masked_invalid(shown.values),
         cmap=look.signed if shown.kind == "signed" else look.amounts, vmin=low, vmax=shown.strongest,
         edgecolors=mixed(look.faint, look.paper, 0.35), linewidth=0.35, zorder=6,
     )  # fmt: skip
     for number, name in enumerate(shown.rows):
-        axes.text(x - 0.05, y + side * (number + 0.5), name, size=NAMES, ha="right", va="center", color=look.ink, zorder=7)
+        axes.text(
+            x - 0.05,
+            y + side * (number + 0.5),
+            plain(name),
+            size=NAMES,
+            ha="right",
+            va="center_baseline",
+            color=look.ink,
+            zorder=7,
+        )
     for number, name in enumerate(shown.columns):
         place = x + side * (number + 0.5), y + side * rows + 0.05
-        axes.text(*place, name, size=NAMES, rotation=90, ha="center", va="top", color=look.ink, zorder=7)
+        axes.text(*place, plain(name), size=NAMES, rotation=90, ha="center", va="top", color=look.ink, zorder=7)
