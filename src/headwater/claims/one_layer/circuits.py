@@ -47,9 +47,10 @@ def two_circuits(given: Given) -> Finding:
 def qk_circuit(given: Given) -> Finding:
     """The table's entries at the text's tokens, against the scores that the softmax gets: as printed, and where a condition is not met."""
     ids, unscaled = given.ids(), given.drawn(UNSCALED)
-    table = unscaled.qk("L0H0")
+    table, m = unscaled.qk("L0H0"), printed(unscaled)
     return found(
         stated("scores", score_error(unscaled, ids), within=1e-10),
+        stated("table", apart(table.dense(), m.W_E.T @ m.W_Q.T @ m.W_K @ m.W_E), within=1e-10),
         stated("rank", table.rank(), within=UNSCALED.d_head),
         outside("scaled", score_error(given.drawn(), ids), within=1e-10),
         outside("positions", score_error(given.drawn(PLACED), ids), within=1e-10),

@@ -10,7 +10,7 @@ from headwater.circuits.head import Head, key_head
 from headwater.claims.evidence import Finding, beside, corrected, defined, found, reported, stated
 from headwater.claims.given import Given
 from headwater.claims.one_layer.as_printed import apart, every_printed, printed, rank
-from headwater.claims.one_layer.held_out import copies_most, own_ranks, reading, untrained
+from headwater.claims.one_layer.held_out import copies_most, in_every_head, own_ranks, reading, untrained
 from headwater.claims.registry import checks
 from headwater.trace.run import Run
 
@@ -72,12 +72,13 @@ def adjusts_logits(given: Given) -> Finding:
 def what_copying_depends_on(given: Given) -> Finding:
     """The head that copies most, and the same head turned at random: as strong, but no longer fitted to embedding and unembedding."""
     model, text, head = given.model("one-layer"), reading(given), copies_most(given)
-    ours, drawn = (own_ranks(each, head, text.kinds).double().mean() for each in (model, untrained(given)))
+    own, drawn = own_ranks(model, head, text.kinds).double().mean(), untrained(given)
+    chance = in_every_head(drawn, lambda each: float(own_ranks(drawn, each, text.kinds).double().mean()))
     nats, turned = (text.nats(each)[text.repeats].mean() for each in (model, with_head_turned(model, head)))
     silent = text.nats(model, hw.Zero(model.place(head)))[text.repeats].mean()
     return found(
         stated("rank", max(rank(m.W_OV) for m in every_printed(model)), within=model.config.d_head),
-        reported("own", ours, below=drawn),
+        reported("own", own, below=min(chance)),
         reported("turned", turned, above=nats),
         beside("silent", silent),
         on=given.name("one-layer"),

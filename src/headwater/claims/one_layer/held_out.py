@@ -1,5 +1,6 @@
 """What the trained one-layer model does with held-out text, for the statements that only a model can answer."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +13,7 @@ from headwater.api import Model
 from headwater.circuits.chance import Draws
 from headwater.circuits.copying import Known, Panel, copying
 from headwater.circuits.cores import ov_cores
-from headwater.circuits.head import Head
+from headwater.circuits.head import Head, every_head
 from headwater.claims.given import Given
 from headwater.model.taps import NOBODY, Tap
 from headwater.model.weights import Weights
@@ -22,6 +23,8 @@ WINDOWS = 4
 """So many stretches of text are read."""
 DRAWS = Draws(count=100)
 """Heads turned at random, that each head is compared with."""
+SHUFFLES = 20
+"""So many draws stand for chance: what is above all of them is so by chance once in 21 times."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +88,23 @@ def untrained(given: Given) -> Model:
     """Drawn weights of the trained model's sizes."""
     config = given.model("one-layer").config
     return given.once("one-layer untrained", lambda: Model(Weights.draw(config, seed=0, dtype=torch.float64)))
+
+
+def in_every_head(model: Model, measure: Callable[[Head], float]) -> list[float]:
+    """A number for each head."""
+    return [measure(head) for head in every_head(model.config)]
+
+
+def fitting(given: Given, writes: Float[Tensor, "batch pos d_model"]) -> tuple[float, float]:
+    """What writes add, above the mean of all outputs, to next tokens that were not there before: to those of their own place on the
+    average, and at the most over ``SHUFFLES`` ways to exchange the places' next tokens among each other.
+    """
+    text, W_U = reading(given), given.model("one-layer").weights.W_U
+    new, there = text.next[~text.repeats], writes[~text.repeats] @ (W_U - W_U.mean(dim=1, keepdim=True))
+    lots = torch.Generator().manual_seed(0)
+    orders = [torch.arange(len(new)), *(torch.randperm(len(new), generator=lots) for _ in range(SHUFFLES))]
+    own, *others = (float(there.gather(1, new[order, None]).mean()) for order in orders)
+    return own, max(others)
 
 
 def own_ranks(model: Model, head: Head, tokens: Int[Tensor, " kind"]) -> Int[Tensor, " kind"]:

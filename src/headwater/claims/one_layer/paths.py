@@ -59,7 +59,8 @@ def parts_that_matter(given: Given) -> Finding:
     return found(
         stated("paths", len(listed), equal=(1 + DEEPER.heads) ** DEEPER.layers),
         stated("sum", apart(sum_of_paths(deeper, ids), deeper.logits(ids)), within=1e-10),
-        reported("recovered", (alone - strongest) / (alone - whole), above=(alone - any_) / (alone - whole)),
+        reported("strongest", strongest, below=any_),
+        beside("share", (alone - strongest) / (alone - whole)),
         beside("kept", KEPT / float((text.run["L0.pattern"] > 0).sum(dim=(1, 3)).double().mean())),
         on=given.name("one-layer"),
     )

@@ -17,7 +17,16 @@ from headwater.circuits.head import every_head
 from headwater.claims.evidence import Finding, beside, corrected, found, outside, reported, stated
 from headwater.claims.given import SMALL, Given
 from headwater.claims.one_layer.as_printed import apart, every_printed, printed, rank
-from headwater.claims.one_layer.held_out import copies_most, own_ranks, panels, reading, untrained
+from headwater.claims.one_layer.held_out import (
+    SHUFFLES,
+    copies_most,
+    fitting,
+    in_every_head,
+    own_ranks,
+    panels,
+    reading,
+    untrained,
+)
 from headwater.claims.registry import checks
 from headwater.text.recall import RecallTask
 from headwater.train.predictors import Transformer
@@ -37,7 +46,9 @@ DIRECTIONS = 4
 def source_is_output(given: Given) -> Finding:
     """[perfect] … [are] → [perfect]: the head that copies most, and where it does so most in the text; then the source is exchanged."""
     model, text, head = given.model("one-layer"), reading(given), copies_most(given)
-    ours, drawn = (own_ranks(each, head, text.kinds) < FIRST for each in (model, untrained(given)))
+    first = (own_ranks(model, head, text.kinds) < FIRST).double().mean()
+    drawn = untrained(given)
+    chance = in_every_head(drawn, lambda each: float((own_ranks(drawn, each, text.kinds) < FIRST).double().mean()))
     most = strongest_copy(given)
     seen = text.tokens[most.window, : most.dest + 1]
     A, B = int(seen[most.source]), int(seen[most.dest])
@@ -45,7 +56,7 @@ def source_is_output(given: Given) -> Finding:
     exchanged = torch.where((seen == A) & (torch.arange(len(seen)) < most.dest), others, seen)
     said, without = (model.logits(each)[:, -1].log_softmax(-1)[:, A].mean() for each in (seen, exchanged))
     return found(
-        reported("first", ours.double().mean(), above=drawn.double().mean()),
+        reported("first", first, above=max(chance)),
         reported("raised", said, above=without),
         beside("head", most.head),
         beside("source", A),
@@ -62,11 +73,14 @@ def source_is_not_output(given: Given) -> Finding:
     most = strongest_copy(given)
     A = int(text.tokens[most.window, most.source])
     small_tables, tables = by_destination(small, 3, torch.arange(SMALL.vocab)), by_destination(model, A, text.kinds)
+    back = hw.Patch(model.place("L0.pattern"), text.run["L0.pattern"].tril(-1), "only earlier tokens")
+    fits, shuffled = fitting(given, model.record(text.tokens, tap=back)["L0.attention"])
     together, alone = tables.sum(dim=0).argmax(dim=1), tables[most.head].argmax(dim=1)
     return found(
         stated("one head", rank(small_tables[0]), within=1),
         stated("heads", rank(small_tables.sum(dim=0)), within=SMALL.heads),
         reported("outputs", different(together), above=different(alone)),
+        reported("earlier", fits, above=shuffled),
         beside("own", (together == A).double().mean()),
         on=given.name("one-layer"),
     )
@@ -75,17 +89,17 @@ def source_is_not_output(given: Given) -> Finding:
 @checks("000-N6")
 def copy_and_continue(given: Given) -> Finding:
     """What heads add to the token that comes next: by copying it from earlier places, and where it was not there before."""
-    model, text = given.model("one-layer"), reading(given)
+    text = reading(given)
     copies = own_contributions(given).sum(dim=1)
     right = (copies * (text.tokens[:, None, :] == text.next[:, :, None])).sum(dim=2)
     same = (text.tokens[:, :, None] == text.tokens[:, None, :]).double()
-    others = (copies @ same).tril().sum(dim=2) / torch.arange(1, same.shape[1] + 1)
-    W_U = model.weights.W_U - model.weights.W_U.mean(dim=1, keepdim=True)
-    new, writes = text.next[~text.repeats], text.run["L0.attention"][~text.repeats]
-    shuffled = new[torch.randperm(len(new), generator=torch.Generator().manual_seed(0))]
+    to_each, lots = copies @ same, torch.Generator().manual_seed(0)
+    earlier = [(torch.rand(right.shape, generator=lots) * torch.arange(1, right.shape[1] + 1)).long() for _ in range(SHUFFLES)]
+    others = [to_each.gather(2, places[:, :, None])[text.repeats].mean() for places in earlier]
+    fits, shuffled = fitting(given, text.run["L0.attention"])
     return found(
-        reported("copied", right[text.repeats].mean(), above=others[text.repeats].mean()),
-        reported("continued", (writes * W_U.T[new]).sum(dim=1).mean(), above=(writes * W_U.T[shuffled]).sum(dim=1).mean()),
+        reported("copied", right[text.repeats].mean(), above=max(others)),
+        reported("continued", fits, above=shuffled),
         beside("repeats", text.repeats.double().mean()),
         on=given.name("one-layer"),
     )
