@@ -138,7 +138,8 @@ def _pair(fact: Fact, language: Language) -> str:
 
 def _foot(answer: Answer, language: Language) -> str:
     label, said = WORDS[language], SAID[language]
-    lines = [f"{label['on']}: {answer.finding.on or label['drawn weights']}\n"]
+    examples = [f"{label['examples']}: " + " · ".join(map(prose, answer.finding.examples)) + "\n"]
+    lines = [*examples * bool(answer.finding.examples), f"{label['on']}: {answer.finding.on or label['drawn weights']}\n"]
     if answer.claim.related:
         links = ", ".join(_link(id_, answer.claim.document) for id_ in answer.claim.related)
         lines.append(f"{label['related']}: {links}\n")

@@ -45,8 +45,8 @@ class Claim:
     """What the ledger of the documents says."""
     verdict: Verdict
     """What we found, and what a check has to find again: the ledger's, unless ``differs`` says why not."""
-    supported: bool | None = None
-    """Whether the reference models support it, where only a model can tell."""
+    unsupported: frozenset[str] = frozenset()
+    """The numbers of the reference models that do not support it, where only a model can tell."""
     formula: str = ""
     """In LaTeX."""
     related: tuple[str, ...] = ()

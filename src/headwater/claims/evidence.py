@@ -115,10 +115,13 @@ def recalculated(
 
 @dataclass(frozen=True)
 class Finding:
-    """The facts that one check found, and the name of the model that they were found on; none where weights were drawn or made."""
+    """What one check found."""
 
     facts: tuple[Fact, ...]
     on: str = ""
+    """The name of the model that they were found on; none where weights were drawn or made."""
+    examples: tuple[str, ...] = ()
+    """What was found, in the model's own words: skip-trigrams, bigrams, heads."""
 
     @property
     def verdict(self) -> Verdict:
@@ -128,8 +131,13 @@ class Finding:
     @property
     def supported(self) -> bool | None:
         """Whether every reported number lies on the side of its baseline that the statement says; none where nothing is reported."""
-        numbers = [fact.passes for fact in self.facts if fact.role == "reported"]
-        return all(numbers) if numbers else None
+        reports = any(fact.role == "reported" for fact in self.facts)
+        return not self.unsupported if reports else None
+
+    @property
+    def unsupported(self) -> frozenset[str]:
+        """The reported numbers that lie on the other side."""
+        return frozenset(fact.name for fact in self.facts if fact.role == "reported" and not fact.passes)
 
     @property
     def leading(self) -> Fact:
@@ -142,9 +150,9 @@ class Finding:
         return (telling.get(self.verdict) or deciding)[0]
 
 
-def found(*facts: Fact, on: str = "") -> Finding:
+def found(*facts: Fact, on: str = "", examples: Iterable[str] = ()) -> Finding:
     """What a check returns."""
-    return Finding(facts, on)
+    return Finding(facts, on, tuple(examples))
 
 
 SHOWN: tuple[tuple[Role, Verdict], ...] = (("drawn", "figure"), ("answered", "question"), ("defined", "definition"))

@@ -64,5 +64,6 @@ def _row(answer: Answer, fact: Fact, language: Language) -> tuple[str, ...]:
 
 def _roots(answer: Answer, language: Language) -> list[str]:
     label = WORDS[language]
-    lines = [f"{label['on']}: {answer.finding.on or label['drawn weights']}"]
+    examples = [f"{label['examples']}: {' · '.join(answer.finding.examples)}"] * bool(answer.finding.examples)
+    lines = [*examples, f"{label['on']}: {answer.finding.on or label['drawn weights']}"]
     return lines + [f"{label['related']}: {', '.join(answer.claim.related)}"] * bool(answer.claim.related)

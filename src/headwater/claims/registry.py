@@ -66,8 +66,10 @@ def _read(path: Path) -> list[Claim]:
 def _claim(id_: str, entry: dict[str, Any]) -> Claim:
     """Our own files: a key that is missing or unknown is a mistake of ours."""
     en, pt = Words(**entry.pop("en")), Words(**entry.pop("pt"))
-    related, verdict = tuple(entry.pop("related", ())), entry.pop("verdict", entry["ledger"])
-    return Claim(id=id_, verdict=verdict, related=related, en=en, pt=pt, **entry)
+    related, unsupported = tuple(entry.pop("related", ())), frozenset(entry.pop("unsupported", ()))
+    verdict = entry.pop("verdict", entry["ledger"])
+    entry.pop("supported", None)
+    return Claim(id=id_, verdict=verdict, related=related, unsupported=unsupported, en=en, pt=pt, **entry)
 
 
 def check_of(id_: str) -> Check:

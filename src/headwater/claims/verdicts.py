@@ -32,7 +32,7 @@ class Answer:
     @property
     def ok(self) -> bool:
         """Whether the verdict is the recorded one; on the reference models also what the numbers support."""
-        same = self.own or self.finding.supported == self.claim.supported
+        same = self.own or self.finding.unsupported == self.claim.unsupported
         return self.finding.verdict == self.claim.verdict and same
 
     def plain(self, language: Language) -> dict[str, Any]:
@@ -56,6 +56,7 @@ class Answer:
             **{name: text for name in ("correction", "answer", "supports", "differs") if (text := getattr(words, name))},
             "related": list(self.claim.related),
             "on": self.finding.on,
+            "examples": list(self.finding.examples),
             "facts": [_plain_fact(fact, words.facts.get(fact.name, fact.name)) for fact in self.finding.facts],
         }
 

@@ -73,7 +73,9 @@ def test_a_fact_has_one_bound():
 
 def test_a_model_supports_a_statement_when_every_number_is_on_its_side():
     assert found(reported("a", 2, above=1), reported("b", 0, below=1)).supported is True
-    assert found(reported("a", 2, above=1), reported("b", 2, below=1)).supported is False
+    finding = found(reported("a", 2, above=1), reported("b", 2, below=1))
+    assert finding.supported is False
+    assert finding.unsupported == {"b"}
     assert found(stated("a", 2, above=1)).supported is None
 
 

@@ -13,7 +13,7 @@ from headwater.circuits.algebra import qr, svd
 from headwater.circuits.capacity import adjustments
 from headwater.circuits.chance import scores
 from headwater.circuits.cores import ov_cores
-from headwater.circuits.head import every_head
+from headwater.circuits.head import Head, every_head
 from headwater.claims.evidence import Finding, beside, corrected, found, outside, reported, stated
 from headwater.claims.given import SMALL, Given
 from headwater.claims.one_layer.as_printed import apart, every_printed, printed, rank
@@ -28,7 +28,9 @@ from headwater.claims.one_layer.held_out import (
     untrained,
 )
 from headwater.claims.registry import checks
+from headwater.shapes import whole
 from headwater.text.recall import RecallTask
+from headwater.text.spoken import Spoken
 from headwater.train.predictors import Transformer
 from headwater.train.studies import recall
 
@@ -55,14 +57,13 @@ def source_is_output(given: Given) -> Finding:
     others = text.kinds[(text.kinds != A) & (text.kinds != B)][:EXCHANGED, None]
     exchanged = torch.where((seen == A) & (torch.arange(len(seen)) < most.dest), others, seen)
     said, without = (model.logits(each)[:, -1].log_softmax(-1)[:, A].mean() for each in (seen, exchanged))
+    word = Spoken(model.tokenizer)
     return found(
         reported("first", first, above=max(chance)),
         reported("raised", said, above=without),
-        beside("head", most.head),
-        beside("source", A),
-        beside("dest", B),
         beside("adds", most.adds),
         on=given.name("one-layer"),
+        examples=[f"{Head(0, most.head)}: {word(A)} … {word(B)} → {word(A)}"],
     )
 
 
@@ -76,6 +77,7 @@ def source_is_not_output(given: Given) -> Finding:
     back = hw.Patch(model.place("L0.pattern"), text.run["L0.pattern"].tril(-1), "only earlier tokens")
     fits, shuffled = fitting(given, model.record(text.tokens, tap=back)["L0.attention"])
     together, alone = tables.sum(dim=0).argmax(dim=1), tables[most.head].argmax(dim=1)
+    word, outputs = Spoken(model.tokenizer), dict(zip(whole(together), whole(text.kinds), strict=True))
     return found(
         stated("one head", rank(small_tables[0]), within=1),
         stated("heads", rank(small_tables.sum(dim=0)), within=SMALL.heads),
@@ -83,6 +85,7 @@ def source_is_not_output(given: Given) -> Finding:
         reported("earlier", fits, above=shuffled),
         beside("own", (together == A).double().mean()),
         on=given.name("one-layer"),
+        examples=[f"{word(A)} … {word(B)} → {word(C)}" for C, B in outputs.items()],
     )
 
 
@@ -133,6 +136,7 @@ def most_heads_copy(given: Given) -> Finding:
         reported("score", median(panel.centred.score for panel in judged), above=max(drawn)),
         beside("raw", sum(panel.votes["raw score"] == "copying" for panel in judged)),
         on=given.name("one-layer"),
+        examples=[str(head) for head, panel in panels(given).items() if panel.verdict == "copying"],
     )
 
 
