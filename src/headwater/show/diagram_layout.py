@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headwater.show.diagram_routes import Point, Rectangle, aside, curve, rounded
+from headwater.show.diagram_routes import NORMALS, Point, Rectangle, curve, rounded
 from headwater.show.diagram_values import Diagram, Edge, Group, Node, Place, Side, Thumbnail, Words, plain, said
 from headwater.show.looks import Look
 
@@ -183,7 +183,7 @@ class _Track:
 def _track(diagram: Diagram, look: Look, sizes: dict[str, Point], *, axis: int) -> _Track:
     count = 1 + math.floor(max(node.at[axis] for node in diagram.nodes))
     spans = [max((sizes[n.key][axis] for n in diagram.nodes if n.at[axis] == place), default=0.0) for place in range(count)]
-    gaps = [max(diagram.gap, *_label_needs(diagram, look, place, axis=axis), 0.0) for place in range(count)]
+    gaps = [max(diagram.gap[axis], *_label_needs(diagram, look, place, axis=axis), 0.0) for place in range(count)]
     for group in diagram.groups:
         places = [diagram.node(key).at[axis] for key in group.nodes]
         first, last = math.floor(min(places)), math.ceil(max(places))
@@ -191,7 +191,7 @@ def _track(diagram: Diagram, look: Look, sizes: dict[str, Point], *, axis: int) 
             gaps[first - 1] += FRAME + (TITLE if axis else 0.0)
         gaps[min(last, count - 1)] += FRAME
     starts = [sum(spans[:place]) + sum(gaps[:place]) for place in range(count)]
-    return _Track(tuple(starts), tuple(s + span for s, span in zip(starts, spans, strict=True)), diagram.gap / 2)
+    return _Track(tuple(starts), tuple(s + span for s, span in zip(starts, spans, strict=True)), diagram.gap[axis] / 2)
 
 
 def _label_needs(diagram: Diagram, look: Look, place: int, *, axis: int) -> Iterable[float]:
@@ -200,7 +200,8 @@ def _label_needs(diagram: Diagram, look: Look, place: int, *, axis: int) -> Iter
         low, high = sorted((diagram.node(edge.source).at[axis], diagram.node(edge.target).at[axis]))
         along = (diagram.direction == "down") == bool(axis)
         if edge.label and not edge.via and math.floor(low) == place < high <= place + 1 and (along or axis == 1):
-            yield label_size(edge.label, look)[axis] + ARROW
+            # A label that is not in the middle leaves the same room on its other side.
+            yield label_size(edge.label, look)[axis] * (1 + 2 * abs(edge.slide)) + ARROW
 
 
 def label_size(label: Words, look: Look) -> Point:
@@ -212,7 +213,7 @@ def label_size(label: Words, look: Look) -> Point:
 def _routes(diagram: Diagram, boxes: dict[str, Rectangle], tracks: tuple[_Track, _Track], look: Look) -> tuple[Route, ...]:
     made: list[Route] = []
     for edge in diagram.edges:
-        points = aside(_points(diagram, edge, boxes, tracks), LANE * edge.lane)
+        points = _points(diagram, edge, boxes, tracks)
         label = None
         if edge.label:
             at = points[round((0.5 + edge.slide) * (len(points) - 1))]
@@ -223,11 +224,17 @@ def _routes(diagram: Diagram, boxes: dict[str, Rectangle], tracks: tuple[_Track,
 
 def _points(diagram: Diagram, edge: Edge, boxes: dict[str, Rectangle], tracks: tuple[_Track, _Track]) -> list[Point]:
     leaves, arrives = _sides(diagram, edge)
-    start, end = boxes[edge.source].side(leaves), boxes[edge.target].side(arrives)
+    start, end = _port(boxes[edge.source], leaves, edge.lane), _port(boxes[edge.target], arrives, edge.lane)
     if edge.via:
         through = [_place(place, tracks) for place in edge.via]
         return rounded([start, *through, end])
     return curve(start, end, leaves, arrives)
+
+
+def _port(box: Rectangle, side: Side, lane: float) -> Point:
+    """The middle of a side, or beside it."""
+    (x, y), (across, _) = box.side(side), NORMALS[side]
+    return (x, y + LANE * lane) if across else (x + LANE * lane, y)
 
 
 def _place(place: Place, tracks: tuple[_Track, _Track]) -> Point:

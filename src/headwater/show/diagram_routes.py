@@ -104,15 +104,3 @@ def _even(points: list[Point], step: float = 0.03) -> list[Point]:
         count = max(1, round(math.dist(here, there) / step))
         fine += [(here[0] + n / count * (there[0] - here[0]), here[1] + n / count * (there[1] - here[1])) for n in range(count)]
     return [*fine, points[-1]]
-
-
-def aside(points: list[Point], by: float) -> list[Point]:
-    """The same way, beside: to the right of it where ``by`` is above 0, seen in its direction."""
-    if not by:
-        return points
-    made: list[Point] = []
-    for number, (x, y) in enumerate(points):
-        (x0, y0), (x1, y1) = points[max(0, number - 1)], points[min(number + 1, len(points) - 1)]
-        length = math.dist((x0, y0), (x1, y1))
-        made.append((x - by * (y1 - y0) / length, y + by * (x1 - x0) / length))
-    return made

@@ -112,7 +112,7 @@ class Edge:
     via: tuple[Place, ...] = ()
     tint: int | None = None
     lane: float = 0.0
-    """How far it runs beside the middle of the way, to the left of it where that is negative: −1 and 1 keep two arrows apart."""
+    """How far beside the middle of the boxes' sides it leaves and arrives: −1 and 1 keep two arrows apart."""
     slide: float = 0.0
     """Of the label along the arrow, from its middle: −0.5 is the beginning, 0.5 the end."""
 
@@ -143,8 +143,8 @@ class Diagram:
     groups: tuple[Group, ...] = ()
     caption: Words = ""
     direction: Literal["right", "down"] = "right"
-    gap: float = 0.5
-    """Between columns and rows, in inches, where nothing needs more."""
+    gap: tuple[float, float] = (0.5, 0.5)
+    """Between columns, and between rows, in inches, where nothing needs more."""
 
     def __post_init__(self) -> None:
         keys = [node.key for node in self.nodes]
