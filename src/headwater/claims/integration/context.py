@@ -8,7 +8,7 @@ from headwater.circuits.algebra import qr
 from headwater.claims.evidence import Finding, beside, corrected, defined, found, outside, stated
 from headwater.claims.given import Given
 from headwater.claims.integration.influence import NoDiagonal, OverPositions, bend, moved, over_positions, replaced
-from headwater.claims.integration.on_text import one_text, without_attention
+from headwater.claims.integration.on_text import one_text, without
 from headwater.claims.integration.preservation import cancelling
 from headwater.claims.integration.written import FULL, POST, PRE, apart, attend, layer_norm, multi_head, normed, tensors_of
 from headwater.claims.registry import checks
@@ -19,7 +19,7 @@ from headwater.trace.view.locality import alone, locality
 def what_arrives(given: Given) -> Finding:
     """What the last position knows of the first token: with attention, without, and without it but with a norm over positions."""
     model, ids = given.model("block"), one_text(given)
-    silent = without_attention(model)
+    silent = hw.Chain(*without(model, "attention"))
     return found(
         stated("with", moved(model, ids, 0, "final")[-1], above=1e-6),
         stated("without", moved(model, ids, 0, "final", silent)[1:].max(), equal=0),

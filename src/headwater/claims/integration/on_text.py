@@ -14,6 +14,8 @@ from headwater.shapes import Tokens
 from headwater.trace.run import Run
 
 Rows = Float[Tensor, "rows width"]
+LENGTH = 128
+"""Tokens of a window, where the model can take as many."""
 
 
 def one_text(given: Given) -> Tokens:
@@ -23,19 +25,34 @@ def one_text(given: Given) -> Tokens:
 
 def run_of(given: Given) -> Run:
     """The trained model on held-out windows."""
-    return given.once("run of the block model", lambda: given.model("block").record(given.windows("block", 16)[:, :-1]))
+    return given.once(
+        "run of the block model", lambda: given.model("block").record(given.windows("block", 64, length=LENGTH)[:, :-1])
+    )
 
 
 def loss(given: Given, tap: Tap = NOBODY) -> float:
     """Nats for each token of held-out text, for the trained model as it is or with something changed."""
-    model, windows = given.model("block"), given.windows("block", 16)
+    model, windows = given.model("block"), given.windows("block", 16, length=LENGTH)
     logits = model.record(windows[:, :-1], tap=tap).logits
     return float(cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten()))
 
 
-def without_attention(model: hw.Model) -> hw.Chain:
-    """No attention layer writes anything."""
-    return hw.Chain(*(hw.Zero(model.place(f"L{layer}.attention")) for layer in range(model.config.layers)))
+def without(model: hw.Model, part: str) -> list[hw.Zero]:
+    """Edits by which no layer's ``attention``, or no layer's ``feed_forward``, writes anything."""
+    return [hw.Zero(model.place(f"L{layer}.{part}")) for layer in range(model.config.layers)]
+
+
+class Unnormalised(Tap):
+    """Divides by nothing where a norm would divide by the standard deviation."""
+
+    def wants(self, site: str) -> bool:
+        """What norms multiply by."""
+        return site.endswith(".scale")
+
+    def __call__(self, site: str, value: Tensor) -> Tensor:
+        """Ones."""
+        del site
+        return torch.ones_like(value)
 
 
 class Even(Tap):
@@ -74,9 +91,17 @@ def shuffled(rows: Rows) -> Rows:
     return rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))]
 
 
-def probes(given: Given, site: str, *, back: int = 0) -> tuple[float, float]:
-    """How much of a token's embedding, or of that some positions ``back``, a linear probe reads off the stream at a site; and where targets are shuffled."""
+def probe(given: Given, site: str, *, back: int = 0, by_chance: bool = False) -> float:
+    """``R²`` of a linear probe on the stream at a site for the token's embedding, or for that of the token so many positions ``back``.
+
+    By chance: with the targets shuffled.
+    """
     run = run_of(given)
     length = run.tokens.shape[1]
     read, target = run[site][:, back:].flatten(0, 1), run["embed"][:, : length - back].flatten(0, 1)
-    return decoded(read, target), decoded(read, shuffled(target))
+    return decoded(read, shuffled(target) if by_chance else target)
+
+
+def last_stream(given: Given) -> str:
+    """The stream that the model's last block leaves."""
+    return f"L{given.model('block').config.layers - 1}.out"

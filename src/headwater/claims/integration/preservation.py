@@ -9,7 +9,7 @@ from headwater.circuits.algebra import singular_values
 from headwater.claims.evidence import Finding, beside, corrected, found, reported, stated
 from headwater.claims.given import Given
 from headwater.claims.integration.influence import bend
-from headwater.claims.integration.on_text import decoded, probes
+from headwater.claims.integration.on_text import decoded, last_stream, probe
 from headwater.claims.integration.trainings import deep, deep_without_residual, gain
 from headwater.claims.integration.written import BARE, POST, PRE, apart, feed_forward, tensors_of
 from headwater.claims.registry import checks
@@ -65,12 +65,10 @@ def guarantee(given: Given) -> Finding:
 def addition(given: Given) -> Finding:
     """A probe for the embedding after an addition that cancels it, then on a trained model; and gradients and losses without the connection."""
     erased = every_token(cancelling())
-    from_t2, by_chance = probes(given, "L0.middle")
-    from_h, _ = probes(given, f"L{given.model('block').config.layers - 1}.out")
     return found(
         stated("cancelled", decoded(erased["L0.middle"][:, 0], erased["embed"][:, 0]), above=0.99),
-        corrected("trained", from_t2, above=by_chance),
-        beside("at-the-end", from_h),
+        corrected("trained", probe(given, "L0.middle"), above=probe(given, "L0.middle", by_chance=True)),
+        beside("at-the-end", probe(given, last_stream(given))),
         corrected("gradient", abs(gain(given, "residual", 0.5)), below=abs(gain(given, "plain", 0.5))),
         corrected("training", deep(given), below=deep_without_residual(given)),
         on=given.name("block"),

@@ -2,10 +2,11 @@
 
 import torch
 
+import headwater as hw
 from headwater.circuits.algebra import lengths
 from headwater.claims.evidence import Finding, beside, found, reported, stated
 from headwater.claims.given import Given
-from headwater.claims.integration.on_text import Even, loss, unexplained, without_attention
+from headwater.claims.integration.on_text import Even, loss, run_of, unexplained, without
 from headwater.claims.integration.recalling import (
     FAR,
     NEAR,
@@ -70,7 +71,7 @@ def far_and_deep(given: Given) -> Finding:
 @checks("002-N13")
 def weighting(given: Given) -> Finding:
     """How much of the stream the token alone does not decide, before and after attention; and the loss where all tokens weigh the same."""
-    run = given.model("block").record(given.windows("block", 4)[:, :-1])
+    run = run_of(given)
     return found(
         reported("context", unexplained(given, "L0.middle"), above=unexplained(given, "L0.in")),
         reported("weights", loss(given, Even()), above=loss(given)),
@@ -84,7 +85,7 @@ def keys_to_success(given: Given) -> Finding:
     """The loss on text with attention and without, and beside it the least that anyone loses who sees one token."""
     whole = loss(given)
     return found(
-        reported("silenced", loss(given, without_attention(given.model("block"))), above=whole),
+        reported("silenced", loss(given, hw.Chain(*without(given.model("block"), "attention"))), above=whole),
         reported("one-token", whole, below=conditional_entropy(given.corpus("block").held_out)),
         on=given.name("block"),
     )

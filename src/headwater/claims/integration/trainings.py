@@ -34,7 +34,14 @@ SMALL = hw.ModelConfig(
     positions=hw.LearnedPositions(),
 )
 DEEP = replace(SMALL, layers=6)
-SUMS = replace(SMALL, vocab=8, context=2, d_model=16)
+SUMS = replace(
+    SMALL,
+    vocab=8,
+    context=2,
+    d_model=16,
+    attention=hw.Attention(heads=2, d_head=8),
+    feed_forward=hw.FeedForward(d_mlp=32),
+)
 """Reads two numbers below 8, and is asked for their sum, modulo 8."""
 LAST = 20
 """Updates at the end of a training whose loss is averaged."""
