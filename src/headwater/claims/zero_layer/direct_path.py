@@ -1,6 +1,6 @@
 """The direct path of a trained model beside all that its layers add: over the pairs of its text, and place by place."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwater.claims.given import Family, Given
+from headwater.claims.one_layer.held_out import SHUFFLES
 from headwater.model.forward import forward
 from headwater.model.weights import Weights
 from headwater.shapes import Tokens
@@ -38,10 +39,24 @@ class Said:
         a, b = self._centred(a), self._centred(b)
         return float((self.count * a * b).sum() / ((self.count * a * a).sum() * (self.count * b * b).sum()).sqrt())
 
-    def partial(self, layers: Float[Tensor, " pair"]) -> float:
+    def to_the_bigrams(self) -> float:
+        """The correlation of the direct path with ``ln p``."""
+        return self.correlation(self.direct, self.log_p)
+
+    def to_the_rest(self) -> float:
+        """The correlation of the direct path with what the layers leave over of ``ln p``."""
+        return self.correlation(self.direct, self.log_p - self.layers)
+
+    def partial(self) -> float:
         """The correlation of direct path and layers at equal ``ln p``: negative where one says less of what the other says."""
-        x, y = self.correlation(self.direct, self.log_p), self.correlation(layers, self.log_p)
-        return (self.correlation(self.direct, layers) - x * y) / ((1 - x**2) * (1 - y**2)) ** 0.5
+        x, y = self.to_the_bigrams(), self.correlation(self.layers, self.log_p)
+        return (self.correlation(self.direct, self.layers) - x * y) / ((1 - x**2) * (1 - y**2)) ** 0.5
+
+    def shuffled(self) -> list["Said"]:
+        """The same with the direct path's logits exchanged among pairs, again and again: what chance would make of them."""
+        lots = torch.Generator().manual_seed(0)
+        orders = (torch.randperm(len(self.direct), generator=lots) for _ in range(SHUFFLES))
+        return [replace(self, direct=self.direct[order]) for order in orders]
 
     def _centred(self, values: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
         size = int(self.first.max()) + 1
@@ -112,9 +127,12 @@ class Places:
         """The places with the most pointwise mutual information, of those whose pair is known."""
         return self.information >= self.information.nanquantile(1 - share)
 
-    def other(self, share: float) -> Bool[Tensor, " place"]:
-        """All other places whose pair is known."""
-        return self.information < self.information.nanquantile(1 - share)
+    def by_lot(self, share: float) -> list[Bool[Tensor, " place"]]:
+        """As many places whose pair is known, drawn by lot, again and again."""
+        lots = torch.Generator().manual_seed(0)
+        known = self.information.isfinite()
+        draws = (torch.rand(len(known), generator=lots).masked_fill(~known, -1.0) for _ in range(SHUFFLES))
+        return [draw >= draw[known].quantile(1 - share) for draw in draws]
 
 
 def places(given: Given, family: Family) -> Places:

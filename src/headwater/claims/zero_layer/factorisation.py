@@ -62,9 +62,9 @@ def direct_term(given: Given) -> Finding:
 def residual_of_the_bigrams(given: Given) -> Finding:
     """The direct path of the two-layer model against ``ln p`` less what the layers add on average, and against ``ln p`` itself."""
     pairs = said_of_text(given, "two-layer")
-    bare = pairs.correlation(pairs.direct, pairs.log_p)
     return found(
-        reported("residual", pairs.correlation(pairs.direct, pairs.log_p - pairs.layers), above=bare),
+        reported("residual", pairs.to_the_rest(), above=pairs.to_the_bigrams()),
+        reported("chance", pairs.to_the_rest(), above=max(each.to_the_rest() for each in pairs.shuffled())),
         beside("layers", pairs.correlation(pairs.layers, pairs.log_p)),
         beside("together", pairs.correlation(pairs.direct + pairs.layers, pairs.log_p)),
         on=given.name("two-layer"),

@@ -107,15 +107,18 @@ def gradient_of_a_term(given: Given) -> Finding:
 def names_and_surnames(given: Given) -> Finding:
     """The direct path's part of what lifts the next token above the mean: where the pair is specific, and elsewhere."""
     held = places(given, "one-layer")
-    specific, other = held.most(MOST), held.other(MOST)
+    specific, lots = held.most(MOST), held.by_lot(MOST)
 
     def share(where: Tensor) -> float:
         direct, layers = held.direct_margin[where].sum(), held.layers_margin[where].sum()
         return float(direct / (direct + layers))
 
+    def margin(where: Tensor) -> float:
+        return float(held.direct_margin[where].mean())
+
     return found(
-        reported("share", share(specific), above=share(other)),
-        reported("margin", held.direct_margin[specific].mean(), above=held.direct_margin[other].mean()),
+        reported("share", share(specific), above=max(map(share, lots))),
+        reported("margin", margin(specific), above=max(map(margin, lots))),
         on=given.name("one-layer"),
     )
 

@@ -86,10 +86,9 @@ def specific_pairs(given: Given) -> Finding:
     """What the loss gains from the direct path on specific pairs and on others; and whether that path is what the layers leave over."""
     held, pairs = places(given, "two-layer"), said_of_text(given, "two-layer")
     gained = held.layers - held.whole
-    bare = pairs.correlation(pairs.direct, pairs.log_p)
     return found(
-        reported("specific", gained[held.most(MOST)].mean(), above=gained[held.other(MOST)].mean()),
-        reported("residual", pairs.correlation(pairs.direct, pairs.log_p - pairs.layers), above=bare),
+        reported("specific", gained[held.most(MOST)].mean(), above=max(float(gained[lot].mean()) for lot in held.by_lot(MOST))),
+        reported("residual", pairs.to_the_rest(), above=pairs.to_the_bigrams()),
         on=given.name("two-layer"),
     )
 
@@ -119,9 +118,8 @@ def probabilities_do_not_split(given: Given) -> Finding:
 def less_where_layers_say_more(given: Given) -> Finding:
     """Among pairs that are equally likely: does the direct path say less of those that the layers say more of?"""
     pairs = said_of_text(given, "two-layer")
-    mixed = pairs.layers[torch.randperm(len(pairs.layers), generator=torch.Generator().manual_seed(0))]
     return found(
-        reported("partial", pairs.partial(pairs.layers), below=pairs.partial(mixed)),
+        reported("partial", pairs.partial(), below=min(each.partial() for each in pairs.shuffled())),
         beside("plain", pairs.correlation(pairs.direct, pairs.layers)),
         on=given.name("two-layer"),
     )
@@ -140,8 +138,8 @@ def along_training(given: Given) -> Finding:
         ),
         reported("grown", late.correlation(late.direct, late.layers), below=early.correlation(early.direct, early.layers)),
         reported("together", whole, below=min(direct, layers)),
-        beside("early", early.correlation(early.direct, early.log_p)),
-        beside("early-residual", early.correlation(early.direct, early.log_p - early.layers)),
+        beside("early", early.to_the_bigrams()),
+        beside("early-residual", early.to_the_rest()),
         beside("direct", direct),
         beside("layers", layers),
     )
