@@ -21,8 +21,10 @@ MOST = 8
 class Attended:
     """What one head does with a text; rows are tokens. Scores are −∞ where the mask forbids a token to look."""
 
-    model: str
-    head: str
+    number: int
+    """Of the head in its layer."""
+    shared: int
+    """Of the key and value that it uses, which heads of a group share."""
     words: tuple[str, ...]
     x: Array
     """What attention reads."""
@@ -41,6 +43,11 @@ class Attended:
     mixed: Array
 
     @property
+    def head(self) -> str:
+        """The head's name."""
+        return str(Head(0, self.number))
+
+    @property
     def is_marked(self) -> bool:
         """Whether queries and keys are made of x + p."""
         return bool(self.positions.any())
@@ -53,7 +60,7 @@ class Attended:
 
 def attended(given: Given) -> Attended:
     """The head of the one-layer model that is between looking at one token and at all."""
-    return given.once("figures: attended", lambda: _attend(given.model("one-layer"), given.name("one-layer")))
+    return given.once("figures: attended", lambda: _attend(given.model("one-layer")))
 
 
 def short_text(model: Model, text: str = TEXT, most: int = MOST) -> Tensor:
@@ -67,7 +74,7 @@ def words_of(model: Model, ids: Tensor) -> tuple[str, ...]:
     return tuple(spoken.text(int(token)) or spoken(int(token)) for token in ids.flatten())
 
 
-def _attend(model: Model, name: str) -> Attended:
+def _attend(model: Model) -> Attended:
     ids = short_text(model)
     run = model.record(ids)
     head = _telling(run["L0.pattern"][0, :, -1])
@@ -91,7 +98,7 @@ def _attend(model: Model, name: str) -> Attended:
     named = {"x": x, "positions": positions, "W_Q": W_Q, "W_K": W_K, "W_V": W_V, "q": q, "k": k, "v": v}
     made = {"scores": scores, "weights": weights, "mixed": weights @ v}
     arrays = {name: tensor.double().numpy() for name, tensor in (named | made).items()}
-    return Attended(model=name, head=str(Head(0, head)), words=words_of(model, ids), scale=layer.scale, **arrays)
+    return Attended(number=head, shared=shared, words=words_of(model, ids), scale=layer.scale, **arrays)
 
 
 def _telling(weights: Tensor) -> int:

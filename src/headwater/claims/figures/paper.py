@@ -94,26 +94,51 @@ class Sheet:
         """A matrix as colours; what is no finite number stays grey. ``reach`` has the full colour."""
         left, top, width, height = place
         reach = reach or strongest(values)
-        colours: Any = (self.look.signed if kind == "signed" else self.look.amounts).copy()
-        colours.set_bad(self.look.box)
+        colours = self._colours(kind)
         span = {"vmin": -reach if kind == "signed" else 0.0, "vmax": reach, "extent": (left, left + width, top + height, top)}
         shown = np.where(np.isfinite(values), values, np.nan)
         self.page.imshow(shown, cmap=colours, aspect="auto", interpolation="nearest", zorder=2, **span)
         frame = {"edgecolor": edge or self.look.faint, "linewidth": 1.6 if edge else 0.7, "zorder": 2.5}
         self.bar(place, facecolor="none", **frame)
 
-    def numbers(self, place: Place, values: Array, *, form: str = ".2f", reach: float | None = None, size: float = 7.5) -> None:
+    def matrix(self, place: Place, values: Array, name: str, below: str = "", **style: Any) -> None:
+        """A heat-map with its name above and its size below."""
+        left, top, width, height = place
+        self.heat(place, values, **style)
+        self.write((left + width / 2, top - 0.15), name)
+        self.write((left + width / 2, top + height + 0.14), below, size=7.5)
+
+    def tokens(self, left: float, place: Place, words: tuple[str, ...], **style: Any) -> None:
+        """Tokens beside the rows of a heat-map."""
+        _, top, _, height = place
+        for row, word in enumerate(words):
+            self.token((left, top + (row + 0.5) * height / len(words)), word, size=7.5, **style)
+
+    def numbers(
+        self, place: Place, values: Array, *, kind: Kind = "signed", reach: float | None = None, form: str = ".2f", **style: Any
+    ) -> None:
         """The numbers of a heat-map in its cells."""
         left, top, width, height = place
-        reach, (rows, columns) = reach or strongest(values), values.shape
+        reach, (rows, columns), colours = reach or strongest(values), values.shape, self._colours(kind)
         for row, column in zip(*np.nonzero(np.isfinite(values)), strict=True):
             value = float(values[row, column])
             at = left + (column + 0.5) * width / columns, top + (row + 0.5) * height / rows
-            self.write(at, self.look.number(value, form), size=size, zorder=3, color=self._on(abs(value) / reach))
+            share = value / reach if kind == "amounts" else (value / reach + 1) / 2
+            style = {"size": 7.5, "zorder": 3} | style | {"color": self._on(colours(share))}
+            self.write(at, self.look.number(value, form), **style)
 
-    def _on(self, share: float) -> str:
-        """Ink for words on a colour of so much strength."""
-        return self.look.paper if share > 0.6 else self.look.ink
+    def _colours(self, kind: Kind) -> Any:
+        colours: Any = (self.look.signed if kind == "signed" else self.look.amounts).copy()
+        colours.set_bad(self.look.box)
+        return colours
+
+    def _on(self, colour: Any) -> str:
+        """Ink or paper, whichever is easier to read on a colour."""
+        from matplotlib.colors import to_rgb
+
+        there, *inks = (_luminance(to_rgb(each)) for each in (colour, self.look.ink, self.look.paper))
+        contrasts = [(max(there, ink) + 0.05) / (min(there, ink) + 0.05) for ink in inks]
+        return self.look.ink if contrasts[0] >= contrasts[1] else self.look.paper
 
     def graph(self, place: Place) -> Any:
         """Axes for curves and points."""
@@ -122,7 +147,12 @@ class Sheet:
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(self._tick)
         return axes
+
+    def _tick(self, value: float, _: int) -> str:
+        return self.look.number(value, "g")
 
     def _inset(self, place: Place) -> Any:
         left, top, width, height = place
@@ -152,6 +182,12 @@ def visible(word: str) -> str:
     '·in'
     """
     return plain(word).replace(" ", "·")
+
+
+def _luminance(colour: tuple[float, ...]) -> float:
+    """As the web's guidelines for readable text define it."""
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def strongest(values: Array) -> float:

@@ -48,44 +48,32 @@ def draw(study: SoftmaxStudy, look: Look) -> Any:
 
 def _measured(page: Sheet, study: SoftmaxStudy, place: Place) -> None:
     look, axes, x = page.look, page.graph(place), [at.d_k for at in study.dimensions]
-    for kind, colour, name in (
-        ("scaled", 0, look.say(r"divided by $\sqrt{d_k}$", r"divididos por $\sqrt{d_k}$")),
-        ("unscaled", 1, look.say("not divided", "não divididos")),
-    ):
-        sizes = [getattr(at, kind) for at in study.dimensions]
-        for which, style, told in (("mean", "o-", look.say("mean", "média")), ("median", "^--", look.say("median", "mediana"))):
-            axes.plot(
-                x,
-                [getattr(size, which) for size in sizes],
-                style,
-                color=look.colours[colour],
-                markersize=5,
-                label=f"{name}: {told}",
-            )
-        largest = [size.largest_spectral for size in sizes]
-        axes.plot(
-            x,
-            largest,
-            "D",
-            color=look.colours[colour],
-            markersize=4,
-            markerfacecolor="none",
-            label=look.say(f"{name}: largest spectral norm", f"{name}: maior norma espectral"),
+    kinds = (
+        (
+            [at.scaled for at in study.dimensions],
+            look.colours[0],
+            look.say(r"divided by $\sqrt{d_k}$", r"divididos por $\sqrt{d_k}$"),
+        ),
+        ([at.unscaled for at in study.dimensions], look.colours[1], look.say("not divided", "não divididos")),
+    )
+    for sizes, colour, name in kinds:
+        curves = (
+            ([size.mean for size in sizes], "o-", look.say("mean", "média")),
+            ([size.median for size in sizes], "^--", look.say("median", "mediana")),
+            ([size.largest_spectral for size in sizes], "D", look.say("largest spectral norm", "maior norma espectral")),
         )
+        for values, style, told in curves:
+            inside = "none" if style == "D" else colour
+            axes.plot(x, values, style, color=colour, markersize=5, markerfacecolor=inside, label=f"{name}: {told}")
     axes.axhline(0.5, color=look.ink, linewidth=1.2)
     axes.text(1.1, 0.51, look.say("bound of the spectral norm: ½", "limite da norma espectral: ½"), size=8, va="bottom")
-    axes.set(
-        xscale="log",
-        xlim=(0.8, 1300),
-        ylim=(0, 0.6),
-        xlabel=look.say("dimension of queries and keys $d_k$", "dimensão de queries e keys $d_k$"),
-    )
+    axes.set(xscale="log", xlim=(0.8, 1300), ylim=(0, 0.6))
+    axes.set_xlabel(look.say("dimension of queries and keys $d_k$", "dimensão de queries e keys $d_k$"))
     axes.set_ylabel(look.say("size of the gradient ‖J‖", "tamanho do gradiente ‖J‖"))
     axes.set_xticks(x, [str(each) for each in x])
-    axes.set_yticks([0, 0.1, 0.2, 0.3, 0.4, 0.5], [look.number(tick) for tick in (0, 0.1, 0.2, 0.3, 0.4, 0.5)])
     axes.tick_params(axis="x", which="minor", bottom=False)
     axes.set_title(look.say("Measured", "Medido"), loc="left", weight="bold")
-    axes.legend(frameon=False, fontsize=7.5, loc="lower left", ncols=1, labelspacing=0.25)
+    axes.legend(frameon=False, fontsize=7.5, loc="lower left", labelspacing=0.25)
 
 
 def _claimed(page: Sheet, study: SoftmaxStudy, place: Place) -> None:
