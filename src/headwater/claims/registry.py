@@ -68,7 +68,6 @@ def _claim(id_: str, entry: dict[str, Any]) -> Claim:
     en, pt = Words(**entry.pop("en")), Words(**entry.pop("pt"))
     related, unsupported = tuple(entry.pop("related", ())), frozenset(entry.pop("unsupported", ()))
     verdict = entry.pop("verdict", entry["ledger"])
-    entry.pop("supported", None)
     return Claim(id=id_, verdict=verdict, related=related, unsupported=unsupported, en=en, pt=pt, **entry)
 
 
