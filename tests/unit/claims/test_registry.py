@@ -35,14 +35,16 @@ def test_a_claim_says_all_that_is_to_be_said_in_both_languages(claim):
         assert words.why
         assert bool(words.correction) == (claim.verdict == "false")
         assert bool(words.answer) == (claim.verdict == "question")
-        assert bool(words.supports) == (claim.verdict == "empirical")
+        assert words.supports or claim.verdict != "empirical"
         assert bool(words.differs) == (claim.verdict != claim.ledger)
         for text in (words.statement, words.why, words.correction, words.answer, words.supports):
             assert text.count("$") % 2 == 0, text
             assert not re.search(r"[\x00-\x1f]", text.replace("\n", " ")), "an escape that TOML read"
     assert set(claim.en.facts) == set(claim.pt.facts)
-    assert claim.en.statement != claim.pt.statement
+    assert claim.en.place != claim.pt.place
     assert claim.en.why != claim.pt.why
+    if re.search(r"\w{4}", re.sub(r"\$[^$]*\$|LayerNorm", "", claim.en.statement)):
+        assert claim.en.statement != claim.pt.statement
     assert claim.verdict == "empirical" or not claim.unsupported
     assert claim.unsupported <= set(claim.en.facts)
 

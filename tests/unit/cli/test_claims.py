@@ -59,13 +59,20 @@ def test_a_table_counts_verdicts_beside_the_ledgers(headwater, monkeypatch):
     assert "2 / 2" in result.stdout
 
 
+def passes(given):
+    return found(stated("shapes", 0, equal=0))
+
+
+def settles_nothing(given):
+    return found(stated("shapes", 1, equal=0), corrected("right", float("nan"), within=1))
+
+
 def test_a_verdict_that_is_not_the_recorded_one_ends_with_1(headwater, monkeypatch):
-    monkeypatch.setitem(registry._CHECKS, QUICK, lambda given: found(stated("shapes", 0, equal=0)))
+    monkeypatch.setitem(registry._CHECKS, QUICK, passes)
     result = headwater("claims", QUICK)
     assert result.returncode == 1
-    monkeypatch.setitem(
-        registry._CHECKS, QUICK, lambda given: found(stated("shapes", 1, equal=0), corrected("right", float("nan"), within=1))
-    )
+    assert "verdict: holds" in result.stdout
+    monkeypatch.setitem(registry._CHECKS, QUICK, settles_nothing)
     result = headwater("claims", QUICK, "--json")
     assert result.returncode == 1
     told = json.loads(result.stdout)
@@ -103,11 +110,15 @@ def test_a_figure_is_written_in_both_themes(headwater, tmp_path):
 
 
 def test_a_model_of_ones_own_takes_the_place_of_the_reference(headwater, tmp_path):
-    ours = hw.load("zero-layer")
-    hw.Model(ours.weights.changed({"unembed.W_U": -ours.weights.W_U}), ours.tokenizer).save(tmp_path / "mine")
-    told = json.loads(headwater("claims", "001-N1", "--model", tmp_path / "mine", "--json").stdout)
-    assert told["claims"][0]["on"] == str(tmp_path / "mine")
-    assert told["claims"][0]["verdict"] == "holds"
+    ours = hw.load("one-layer")
+    doubled = ours.weights.changed({"blocks.0.attn.W_O": 2 * ours.weights.blocks[0].attention.W_O})
+    hw.Model(doubled, ours.tokenizer).save(tmp_path / "mine")
+    theirs = json.loads(headwater("claims", "000-N3", "--json").stdout)["claims"][0]
+    mine = json.loads(headwater("claims", "000-N3", "--model", tmp_path / "mine", "--json").stdout)["claims"][0]
+    assert (theirs["on"], mine["on"]) == ("one-layer", str(tmp_path / "mine"))
+    assert theirs["verdict"] == mine["verdict"] == "false"
+    # ‖W² − W‖ / ‖W‖ is not that of a head half as strong.
+    assert theirs["measured"] != pytest.approx(mine["measured"], rel=0.1)
 
 
 def test_a_model_of_no_family_is_refused(headwater, tmp_path):
