@@ -8,7 +8,7 @@ from typing import Any
 
 from headwater.show.diagram_routes import NORMALS, Point, Rectangle, curve, rounded
 from headwater.show.diagram_values import Diagram, Edge, Group, Node, Place, Side, Thumbnail, Words, plain, said
-from headwater.show.looks import Look
+from headwater.show.looks import DPI, Look
 
 WORDS, SMALL, NAMES = 10.5, 8.5, 7.5
 """Of letters, in points: in boxes and titles, below and beside, and of tokens around a heat-map."""
@@ -298,11 +298,20 @@ def line_height(size: float) -> float:
 @functools.lru_cache(maxsize=4096)
 def measure(text: str, size: float) -> Point:
     """The room that a text takes, in inches."""
+    figure, renderer = _scratch()
+    shown: Any = figure.text(0, 0, text, size=size, linespacing=1.25)
+    extent: Any = shown.get_window_extent(renderer)
+    shown.remove()
+    lines = text.count("\n") + 1
+    return float(extent.width) / DPI, max(float(extent.height) / DPI, 1.2 * size * lines / 72)
+
+
+@functools.cache
+def _scratch() -> tuple[Any, Any]:
+    """A figure that nobody sees, to try words on."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure: Any = Figure(dpi=150)
+    figure: Any = Figure(dpi=DPI)
     canvas: Any = FigureCanvasAgg(figure)
-    extent: Any = figure.text(0, 0, text, size=size, linespacing=1.25).get_window_extent(canvas.get_renderer())
-    lines = text.count("\n") + 1
-    return float(extent.width) / 150, max(float(extent.height) / 150, 1.2 * size * lines / 72)
+    return figure, canvas.get_renderer()

@@ -22,7 +22,10 @@ QUERY, KEY, VALUE = 0, 2, 1
 
 
 def _caption(data: OneRun, en: str, pt: str) -> Label:
-    marked = (" Its queries and keys are made of X and positions.", " Suas queries e keys são feitas de X e das posições.")
+    marked = (
+        " Its queries and keys are made of inputs and positions.",
+        " Suas queries e keys são feitas das entradas e das posições.",
+    )
     marks = marked if data.is_marked else ("", "")
     return caption(
         f"{en} Head {{}} of the {{}} model reads {{}}.{marks[0]}",

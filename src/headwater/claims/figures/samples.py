@@ -1,5 +1,6 @@
 """What the diagrams share: tensors as small heat-maps, and what a drawn diagram must be."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -57,8 +58,13 @@ def thumbnail(
 
 
 def short(word: str) -> str:
-    """A token that has room beside a heat-map."""
-    return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"
+    """A token that has room beside a heat-map; several spaces are one mark.
+
+    >>> short("\\n        "), short("communication")
+    ('\\n␣', 'communic…')
+    """
+    marked = re.sub(" {2,}", "␣", word)
+    return marked if len(marked) <= LONGEST else f"{marked[: LONGEST - 1]}…"
 
 
 def rendered(diagram: Diagram, *, nodes: int, edges: int) -> tuple[Fact, ...]:
