@@ -57,7 +57,7 @@ def _look_at(given: Given, id_: str, look: Look) -> Shown:
 
 def _is_seen(text: Any) -> bool:
     """Whether it says something, and is drawn: an axes that is off hides what is its own."""
-    return bool(text.get_text().strip()) and text.get_visible() and text.get_window_extent().width > 0
+    return bool(text.get_text().strip() and text.get_visible() and text.get_window_extent().width > 0)
 
 
 def _beyond(axis: Any) -> list[Any]:
