@@ -54,18 +54,20 @@ def rank_of_what_is_said(given: Given) -> Finding:
 def rank_of_a_product(given: Given) -> Finding:
     """``rank(W_U W_E) ≤ min(rank W_U, rank W_E) ≤ d``, for factors of several ranks and for the trained model's."""
     weights = given.drawn(zero_layer(VOCAB, 5)).weights
-    beyond = 0
+    beyond = told = 0
     for rank_e, rank_u in ((5, 5), (3, 5), (5, 2), (1, 4)):
         W_E, W_U = weights.W_E.clone(), weights.W_U.clone()
         W_E[:, rank_e:], W_U[rank_u:] = W_E[:, :1], W_U[:1]
-        measured = bigram_ranks(weights.changed({"embed.W_E": W_E, "unembed.W_U": W_U}))
         least = min(rank(W_U), rank(W_E))
-        beyond = max(beyond, measured.logits.measured - least, least - 5)
+        beyond = max(beyond, rank(W_E @ W_U) - least, least - 5)
+        logits = bigram_ranks(weights.changed({"embed.W_E": W_E, "unembed.W_U": W_U})).logits
+        told = max(told, abs(logits.measured - rank(W_E @ W_U)), abs(logits.bound - least))
     own = given.model("zero-layer")
     return found(
-        stated("drawn", beyond, below=1),
-        stated("trained", own.direct.rank(), below=min(rank(own.weights.W_E), rank(own.weights.W_U)) + 1),
-        stated("width", rank(own.weights.W_E), below=own.config.d_model + 1),
+        stated("drawn", beyond, within=0),
+        stated("told", told, within=0),
+        stated("trained", own.direct.rank(), within=min(rank(own.weights.W_E), rank(own.weights.W_U))),
+        stated("width", rank(own.weights.W_E), within=own.config.d_model),
         on=given.name("zero-layer"),
     )
 

@@ -89,6 +89,7 @@ def specific_pairs(given: Given) -> Finding:
     return found(
         reported("specific", gained[held.most(MOST)].mean(), above=max(float(gained[lot].mean()) for lot in held.by_lot(MOST))),
         reported("residual", pairs.to_the_rest(), above=pairs.to_the_bigrams()),
+        reported("chance", pairs.to_the_rest(), above=max(each.to_the_rest() for each in pairs.shuffled())),
         on=given.name("two-layer"),
     )
 
@@ -133,9 +134,7 @@ def along_training(given: Given) -> Finding:
     early, late = (said(weights, windows, small.pairs) for step, weights in small.series if step in (16, small.series[-1][0]))
     whole, direct, layers = losses(small.trained, windows)
     return found(
-        reported(
-            "residual", late.correlation(late.direct, late.log_p - late.layers), above=late.correlation(late.direct, late.log_p)
-        ),
+        reported("residual", late.to_the_rest(), above=late.to_the_bigrams()),
         reported("grown", late.correlation(late.direct, late.layers), below=early.correlation(early.direct, early.layers)),
         reported("together", whole, below=min(direct, layers)),
         beside("early", early.to_the_bigrams()),
