@@ -35,7 +35,7 @@ test-models: $(VENV)/.installed-dev ## Load real models that lie inside packages
 
 docs: $(VENV)/.installed-docs ## The book, with every claim measured: book/built/site/index.html; then its links and ids are checked
 	$(RUN) book/build.py
-	$(PYTEST) -q -m docs tests/book
+	$(PYTEST) -q -m docs tests/book tests/docs
 
 check: $(VENV)/.installed-dev ## Lint, format, types, layers
 	$(VENV)/bin/ruff check .
