@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import torch
+
 import headwater as hw
 from headwater.circuits.algebra import lengths
 from headwater.claims.evidence import Finding, beside, defined, found, outside, stated
@@ -45,12 +47,15 @@ def stream(given: Given) -> Finding:
 
 @checks("002-E10.32")
 def attention(given: Given) -> Finding:
-    """``t1 = MultiHeadAttention(x_i, [x_1 … x_i])``, for every token by itself, in loops."""
+    """``t1 = MultiHeadAttention(x_i, [x_1 … x_i])``, for every token by itself, in loops; once more with pattern and heads kept, which goes another way."""
     model, run = drawn(given)
     x, t1 = run["L0.in"][0], run["L0.t1"][0]
-    by_hand = [multi_head(model, x[i], x[: i + 1]) for i in range(len(x))]
+    by_hand = torch.stack([multi_head(model, x[i], x[: i + 1]) for i in range(len(x))])
     return found(
-        defined("by-hand", max(apart(t1[i], by_hand[i]) for i in range(len(x))), within=1e-10),
+        defined("by-hand", apart(t1, by_hand), within=1e-10),
+        defined(
+            "watched", apart(model.record(run.tokens, ["L0.pattern", "L0.head_writes"])["L0.t1"][0], by_hand), within=1e-10
+        ),
         defined("width", t1.shape[-1], equal=model.config.d_model),
     )
 

@@ -53,7 +53,7 @@ def attend(model: Model, xs: Positions) -> Positions:
     return torch.stack([multi_head(model, xs[i], xs[: i + 1]) for i in range(len(xs))])
 
 
-def normed(t: Positions, eps: float = 1e-5) -> Positions:
+def normed(t: Float[Tensor, "*any d_model"], eps: float = 1e-5) -> Float[Tensor, "*any d_model"]:
     """``(t − mean) / √(variance + eps)``, the variance being ``1/d Σ (t − mean)²``."""
     away = t - t.sum(dim=-1, keepdim=True) / t.shape[-1]
     return away / (away.square().sum(dim=-1, keepdim=True) / t.shape[-1] + eps) ** 0.5

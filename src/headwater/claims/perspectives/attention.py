@@ -69,7 +69,7 @@ def fundamental(given: Given) -> Finding:
 @checks("004-N7")
 def all_keys(given: Given) -> Finding:
     """Every query against every key, ``exp(q · k / √d_k)`` in shares, and the values mixed by them; then under a causal mask."""
-    run, causal = (given.drawn(config).record(given.ids(POST)) for config in (FULL, POST))
+    run, causal = (given.drawn(config).record(given.ids(POST), ["L0.pattern"]) for config in (FULL, POST))
     q, k, v = (run[f"L0.{name}"][0] for name in ("queries", "keys", "values"))
     raised = torch.exp(torch.einsum("hid,hjd->hij", q, k) / POST.d_head**0.5)
     shares = raised / raised.sum(dim=-1, keepdim=True)
@@ -85,7 +85,7 @@ def all_keys(given: Given) -> Finding:
 def movement(given: Given) -> Finding:
     """What source ``j`` brings to ``i``, ``α_ij (x_j W_V + b_V) W_O``, summed; that a change arrives, inside the range of ``W_O``; not from later tokens."""
     model, ids, head = given.drawn(POST), given.ids(POST), 1
-    run, its, last = model.record(ids), tensors_of(model, "attn"), ids.shape[1] - 1
+    run, its, last = model.record(ids, ["L0.pattern"]), tensors_of(model, "attn"), ids.shape[1] - 1
     brought = (run["L0.in"][0] @ its["W_V"][head] + its["b_V"][head]) @ its["W_O"][head]
     arrived = (model.record(replaced(model, ids, 0))["L0.head_writes"] - run["L0.head_writes"])[0, head]
     basis = qr(its["W_O"][head].T)[0]
