@@ -8,21 +8,29 @@ import sys
 from pathlib import Path
 
 import pytest
-from mutations import MUTATIONS, Mutation
 
 import headwater
+from mutations import MUTATIONS, Mutation
 
 SOURCE = Path(headwater.__file__).parent
 ASK = """
 import json, sys
+from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from headwater.claims.given import Given
+from headwater.claims import given as things
 from headwater.claims.registry import chosen
 from headwater.claims.verdicts import ask
-told = {}
-with Given() as given:
-    for claim in chosen(sys.argv[1:]):
+from headwater.text.corpus import open_corpus
+told, build, folder = {}, things.build_corpus, Path(sys.argv[1])
+
+def corpus(source, words, place):
+    place = folder / words.sha256
+    return open_corpus(place) if place.exists() else build(source, words, place)
+
+things.build_corpus = corpus
+with things.Given() as given:
+    for claim in chosen(sys.argv[2:]):
         try:
             told[claim.id] = next(ask([claim], given)).ok
         except Exception as error:  # what breaks a check does not pass it
@@ -32,11 +40,22 @@ print(json.dumps(told))
 pytestmark = pytest.mark.slow
 
 
-def ask(package, ids):
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory):
+    """A folder for corpora, which are built once: they are the same for all that is changed elsewhere than in the texts."""
+    return tmp_path_factory.mktemp("corpora")
+
+
+def ask(package, corpora, ids):
     """What becomes of some claims when the library lies in a folder."""
     environment = {**os.environ, "PYTHONPATH": str(package.parent), "OMP_NUM_THREADS": "1"}
     result = subprocess.run(
-        [sys.executable, "-c", ASK, *ids], capture_output=True, text=True, env=environment, check=False, cwd=package.parent
+        [sys.executable, "-c", ASK, str(corpora), *ids],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        cwd=package.parent,
     )
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
@@ -45,24 +64,24 @@ def ask(package, ids):
 def copy(folder):
     """The library without its models, which are linked: they are large, and nothing writes to them."""
     package = folder / "headwater"
-    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("reference", "__pycache__"))
+    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("reference"))
     (package / "reference").symlink_to(SOURCE / "reference")
     return package
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_a_mutation_turns_the_claims_that_it_concerns(mutation: Mutation, tmp_path):
+def test_a_mutation_turns_the_claims_that_it_concerns(mutation: Mutation, corpora, tmp_path):
     package = copy(tmp_path)
     file = package / mutation.file
     text = file.read_text()
     assert text.count(mutation.old) == 1, "the text to change stands there once"
     file.write_text(text.replace(mutation.old, mutation.new))
-    told = ask(package, mutation.ids)
+    told = ask(package, tmp_path / "corpora" if mutation.file.startswith("text/") else corpora, mutation.ids)
     assert set(told) == set(mutation.ids)
     assert all(answer is not True for answer in told.values()), told
 
 
-def test_without_a_mutation_all_of_them_pass(tmp_path):
+def test_without_a_mutation_all_of_them_pass(corpora, tmp_path):
     ids = sorted({id_ for mutation in MUTATIONS for id_ in mutation.ids})
-    told = ask(copy(tmp_path), ids)
+    told = ask(copy(tmp_path), corpora, ids)
     assert [id_ for id_, answer in told.items() if answer is not True] == []
