@@ -124,7 +124,7 @@ def _fact(answer: Answer, fact: Fact, language: Language) -> str:
 
 
 def _printed(answer: Answer, language: Language) -> str:
-    rows = [fact for fact in answer.finding.facts if fact.printed]
+    rows = answer.finding.printed
     if not rows:
         return ""
     label, words = WORDS[language], answer.claim.words(language)

@@ -140,6 +140,11 @@ class Finding:
         return frozenset(fact.name for fact in self.facts if fact.role == "reported" and not fact.passes)
 
     @property
+    def printed(self) -> tuple[Fact, ...]:
+        """The numbers of a worked example that the document has; those of a correction are our own."""
+        return tuple(fact for fact in self.facts if fact.printed and fact.role != "corrected")
+
+    @property
     def leading(self) -> Fact:
         """The one fact that stands for all: what breaks the statement, the number on the model, or else the first that decides."""
         deciding = [fact for fact in self.facts if fact.role != "beside"]

@@ -42,10 +42,10 @@ def _tables(answer: Answer, language: Language) -> list[Table]:
     label, facts = WORDS[language], answer.finding.facts
     columns = (label["number"], label["measured"] + "#", label["against"], "", "")
     tables = [Table(title="", columns=columns, rows=tuple(_row(answer, fact, language) for fact in facts))]
-    printed = [fact for fact in facts if fact.printed]
-    if printed:
+    if answer.finding.printed:
         rows = tuple(
-            (_name(answer, fact, language), numbers(fact.printed, language), numbers(fact.right, language)) for fact in printed
+            (_name(answer, fact, language), numbers(fact.printed, language), numbers(fact.right, language))
+            for fact in answer.finding.printed
         )
         tables.append(Table(title=" ", columns=(label["number"], label["printed"], label["right"]), rows=rows))
     return tables
