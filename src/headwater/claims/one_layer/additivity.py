@@ -83,10 +83,10 @@ def logits_add_up(given: Given) -> Finding:
 
 @checks("000-PC2")
 def trained_apart(given: Given) -> Finding:
-    """How the loss bends along two terms together, beside how it bends along one: the same. And what comes of terms trained apart."""
+    """How the loss bends along two terms together, beside how it bends along one: the same. And what comes of terms that are each best alone."""
     model, ids = given.drawn(), given.ids()
     terms, y = terms_of(model, ids)[:, -1], torch.tensor(0)
-    p = terms.sum(dim=0).softmax(dim=0)
+    p = model.logits(ids)[0, -1].softmax(dim=0)
 
     def loss(each: Tensor) -> Tensor:
         return -each.sum(dim=0).log_softmax(dim=0)[y]

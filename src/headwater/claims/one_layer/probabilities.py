@@ -26,7 +26,7 @@ def probabilities_multiply(given: Given) -> Finding:
     return found(
         stated("any terms", (p[0] - p[1] - p[2] + p[3]).abs().max(), within=1e-10),
         stated("trained", told.worst.defect, within=1e-10),
-        stated("total", terms.softmax(dim=1).sum(), within=1 + 1e-10),
+        stated("alone", apart(each_source_alone(terms), p[0]), within=1e-10),
         corrected("logits", apart(terms.sum(dim=0), model.logits([A1, A2, B])[0, -1]), within=1e-10),
         corrected("product", apart(product(terms), p[0]), within=1e-10),
         corrected("trained logits", told.certificate, within=1e-10),
@@ -56,6 +56,12 @@ def bigram_and_skips(model: Model, ids: Tensor) -> Tensor:
     bigram = (heads[0].W_U @ heads[0].W_E)[:, ids[-1]]
     skips = torch.stack([alpha[h, :, None] * (m.W_U @ m.W_OV @ m.W_E).T[ids] for h, m in enumerate(heads)])
     return torch.cat([bigram[None], skips.sum(dim=0)])
+
+
+def each_source_alone(terms: Tensor) -> Tensor:
+    """The bigram's probabilities, and for each source what it adds to them with no other beside it."""
+    bigram, skips = terms[0], terms[1:]
+    return bigram.softmax(-1) + ((bigram + skips).softmax(-1) - bigram.softmax(-1)).sum(dim=0)
 
 
 def product(terms: Tensor) -> Tensor:

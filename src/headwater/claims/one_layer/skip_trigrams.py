@@ -10,7 +10,6 @@ from torch import Tensor
 import headwater as hw
 from headwater.api import Model
 from headwater.circuits.algebra import qr, svd
-from headwater.circuits.capacity import adjustments
 from headwater.circuits.chance import scores
 from headwater.circuits.cores import ov_cores
 from headwater.circuits.head import Head, every_head
@@ -35,6 +34,7 @@ from headwater.train.predictors import Transformer
 from headwater.train.studies import recall
 
 ONE_HEAD = replace(SMALL, attention=hw.Attention(heads=1, d_head=4))
+TWO_HEADS = replace(SMALL, attention=hw.Attention(heads=2, d_head=4))
 CROWDED = replace(SMALL, attention=hw.Attention(heads=6, d_head=4))
 FIRST = 5
 """A token copies itself well when it is among so many outputs that its head raises most."""
@@ -76,12 +76,13 @@ def source_is_not_output(given: Given) -> Finding:
     small_tables, tables = by_destination(small, 3, torch.arange(SMALL.vocab)), by_destination(model, A, text.kinds)
     back = hw.Patch(model.place("L0.pattern"), text.run["L0.pattern"].tril(-1), "only earlier tokens")
     fits, shuffled = fitting(given, model.record(text.tokens, tap=back)["L0.attention"])
-    together, alone = tables.sum(dim=0).argmax(dim=1), tables[most.head].argmax(dim=1)
+    by_lot = by_destination(untrained(given), A, text.kinds)
+    together, drawn = (each.sum(dim=0).argmax(dim=1) for each in (tables, by_lot))
     word, outputs = Spoken(model.tokenizer), dict(zip(whole(together), whole(text.kinds), strict=True))
     return found(
         stated("one head", rank(small_tables[0]), within=1),
         stated("heads", rank(small_tables.sum(dim=0)), within=SMALL.heads),
-        reported("outputs", different(together), above=different(alone)),
+        reported("outputs", different(together), above=different(drawn)),
         reported("earlier", fits, above=shuffled),
         beside("own", (together == A).double().mean()),
         on=given.name("one-layer"),
@@ -194,7 +195,7 @@ def probability_after_two_tokens(given: Given) -> Finding:
 @checks("000-L2")
 def room_for_adjustments(given: Given) -> Finding:
     """The dimension of all that heads add to logits, over many texts, against the bound. Sizes and probabilities are not bound by it."""
-    few, many = (dimensions(given, config) for config in (SMALL, CROWDED))
+    few, many = (dimensions(given, config) for config in (TWO_HEADS, CROWDED))
     one, ids = given.drawn(ONE_HEAD), given.ids(ONE_HEAD, batch=60)
     louder = Model(one.weights.changed({"blocks.0.attn.W_O": 1000 * one.weights.blocks[0].attention.W_O}))
     alone = hw.Zero(one.place("L0.attention"))
@@ -202,9 +203,9 @@ def room_for_adjustments(given: Given) -> Finding:
     moved = (one.logits(ids).softmax(-1) - quiet.softmax(-1)).flatten(0, 1)
     bound = ONE_HEAD.heads * min(ONE_HEAD.d_model, ONE_HEAD.d_head)
     return found(
-        stated("few", few, within=SMALL.heads * min(SMALL.d_model, SMALL.d_head)),
+        stated("few", few, within=TWO_HEADS.heads * min(TWO_HEADS.d_model, TWO_HEADS.d_head)),
         stated("many", many, within=CROWDED.heads * min(CROWDED.d_model, CROWDED.d_head)),
-        stated("tight", many, equal=adjustments(given.drawn(CROWDED).weights).logits.bound),
+        stated("tight", many, equal=min(CROWDED.d_model, CROWDED.vocab, CROWDED.heads * CROWDED.d_head)),
         outside("size", apart(louder.logits(ids), quiet) / apart(one.logits(ids), quiet), within=1),
         outside("probabilities", rank(moved), within=bound),
     )

@@ -80,10 +80,10 @@ def combination_of_inputs(given: Given) -> Finding:
     beyond = head.y - head.y @ span @ span.T
     return found(
         stated("inputs", apart(head.y, head.a @ head.x), within=1e-10),
+        stated("beyond", frobenius(beyond) / frobenius(head.y), within=1e-10),
         stated("least", head.a.min(), above=0),
         stated("sums", apart(head.a.sum(dim=-1), torch.ones(len(head.a)).double()), within=1e-10),
         corrected("image", apart(head.y, (head.a @ head.x) @ head.W_V), within=1e-10),
-        beside("beyond", frobenius(beyond) / frobenius(head.y)),
     )
 
 
