@@ -95,14 +95,13 @@ def qk_and_ov_flow(given: Given) -> Finding:
     )
 
 
-def copying(data: OneRun) -> Diagram:
-    """One head looks from B to A, and what A says is added to what B says by itself."""
+def _copied(data: OneRun) -> tuple[Node, ...]:
     head, source, words = data.head, data.source, data.words
     scores, weight = data.scores[head, -1], float(data.pattern[head, -1, source])
     earlier, current = data.quoted(data.run.tokens[0, source]), data.quoted(data.run.tokens[0, -1])
     weights = thumbnail(data.pattern[head, -1], kind="amounts", columns=words)
     copied, terms = data.added[head, source], (float(data.direct[data.best[0]]), float(data.added[head, source, data.best[0]]))
-    nodes = (
+    return (
         Node(key="B", words=Label("Present token B\n{}", "Token presente B\n{}", (current,)), at=(0, 0), tint=DIRECT),
         Node(key="A", words=Label("Earlier token A\n{}", "Token anterior A\n{}", (earlier,)), at=(0, 1.5), tint=OV),
         Node(key="query", words="Query", at=(1, 0), thumbnail=thumbnail(data.query), tint=QK),
@@ -119,6 +118,11 @@ def copying(data: OneRun) -> Diagram:
         Node(key="C", words=Label("Next token C\n{}", "Próximo token C\n{}", (data.quoted(data.best[0]),)), at=(4, 1),
              note=Label("p = {}\nwith all heads", "p = {}\ncom todas as cabeças", (float(data.p.max()),))),
     )  # fmt: skip
+
+
+def copying(data: OneRun) -> Diagram:
+    """One head looks from B to A, and what A says is added to what B says by itself."""
+    nodes = _copied(data)
     edges = (
         *chain("B", "query", "score", tint=QK), *chain("A", "key", "score", tint=QK), *chain("A", "value", tint=OV),
         Edge(source="score", target="weight", tint=QK, label=Label("softmax over all keys", "softmax sobre todas as keys")),
@@ -133,7 +137,7 @@ def copying(data: OneRun) -> Diagram:
         "Logits are added, not probabilities.",
         "Cabeça {} do modelo {}, lendo {}: entre todas as cabeças e tokens antes de B, são estes os que mais somam ao próximo "
         "token mais provável. Somam-se logits, não probabilidades.",
-        (str(Head(0, head)), data.name, f"‘{data.text}’"),
+        (str(Head(0, data.head)), data.name, f"‘{data.text}’"),
     )
     frame = Group(title=Label("Copy mechanism", "Mecanismo de cópia"), nodes=inside)
     return Diagram(nodes=nodes, edges=edges, groups=(frame,), caption=text)

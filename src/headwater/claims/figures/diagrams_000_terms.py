@@ -7,7 +7,7 @@ from torch import Tensor
 from headwater.circuits.head import Head
 from headwater.claims.evidence import Finding, drawn, found
 from headwater.claims.figures.drawings import draws
-from headwater.claims.figures.one_run import OneRun, masked_softmax, one_run, projected
+from headwater.claims.figures.one_run import OneRun, attended, one_run
 from headwater.claims.figures.samples import apart, caption, joined, rendered, thumbnail
 from headwater.claims.given import Given
 from headwater.claims.registry import checks
@@ -41,13 +41,12 @@ def _masked(data: OneRun) -> Label:
     return Label("masked; with the\nterms of positions", "com máscara e os\ntermos das posições")
 
 
-def product(data: OneRun) -> Diagram:
-    """The terms of the product, and where a pattern comes from."""
+def _terms_and_pattern(data: OneRun) -> tuple[Node, ...]:
     ids, best, head = data.run.tokens[0], data.best, data.head
     table = data.weights.W_E[ids] @ data.W_QK @ data.weights.W_E[ids].T
     hot = (ids[:, None] == ids[None, :]).double()
     attention = Label("Attention\nterms", "Termos de\natenção")
-    nodes = (
+    return (
         Node(key="direct", words=Label("Direct\nterm", "Termo\ndireto"), at=(0, 0), tint=DIRECT, kind="step"),
         Node(key="W_UW_E", words="$\\mathrm{Id}\\otimes W_U W_E$", at=(1, 0), tint=DIRECT,
              thumbnail=_table(data, (data.weights.W_E[ids] @ data.weights.W_U)[:, best])),
@@ -67,6 +66,11 @@ def product(data: OneRun) -> Diagram:
         Node(key="A", words="$A^h$", at=(5, 1), tint=QK,
              thumbnail=thumbnail(data.pattern[head], kind="amounts", rows=data.words, columns=data.words)),
     )  # fmt: skip
+
+
+def product(data: OneRun) -> Diagram:
+    """The terms of the product, and where a pattern comes from."""
+    nodes = _terms_and_pattern(data)
     edges = (
         *chain("direct", "W_UW_E", "bigrams", tint=DIRECT), *chain("attention", "W_OV", "trigrams", tint=OV),
         *chain("tokens", "t"), *chain("QK", "W_QK", "softmax", tint=QK), *chain("softmax", "A", tint=QK),
@@ -81,7 +85,7 @@ def product(data: OneRun) -> Diagram:
         "these alone are shown. Rows are what a matrix is applied to, so the document's products stand here transposed.",
         "O modelo {}, cabeça {}. As linhas são os tokens de {}, as colunas os próximos tokens mais prováveis ou os tokens lidos: do "
         "vocabulário só estes são mostrados. As linhas são aquilo a que a matriz se aplica; os produtos do documento estão aqui transpostos.",
-        (data.name, str(Head(0, head)), f"‘{data.text}’"),
+        (data.name, str(Head(0, data.head)), f"‘{data.text}’"),
     )  # fmt: skip
     return Diagram(nodes=nodes, edges=edges, groups=groups, caption=text, gap=(0.4, 0.4))
 
@@ -97,20 +101,18 @@ def product_and_pattern(given: Given) -> Finding:
     """Both sub-graphs; t enters on both sides, and scores are divided by √d_k: their softmax is the model's pattern."""
     data = one_run(given)
     diagram = product(data)
-    queries, keys, _ = projected(data)
     labels = [said(edge.label, Look()) for edge in diagram.edges if edge.target == "softmax" and edge.label]
     return found(
         *rendered(diagram, nodes=12, edges=10),
         drawn("groups", len(diagram.groups), equal=2),
         drawn("sides", len({"$t$", "$t^{\\top}$"} & set(labels)) + joined(diagram, "t", "softmax"), equal=4),
         drawn("scale", "sqrt{d_k}" in said(diagram.node("W_QK").words, Look()), equal=1),
-        drawn("pattern", apart(masked_softmax(queries @ keys.T * data.scale), data.pattern[data.head]), within=1e-10),
+        drawn("pattern", apart(attended(data), data.pattern[data.head]), within=1e-10),
         on=given.name("one-layer"),
     )
 
 
-def terms(data: OneRun) -> Diagram:
-    """Two paths whose logits are added before one softmax, and the first of them in full."""
+def _paths(data: OneRun) -> tuple[Node, ...]:
     best, last = data.best, data.run.tokens[0, -1]
     columns, vocab = data.texts(best), len(data.logits)
     trigrams = data.added.sum(dim=0)
@@ -118,7 +120,7 @@ def terms(data: OneRun) -> Diagram:
     def logits(values: Tensor, rows: tuple[str, ...] = ()) -> Thumbnail:
         return thumbnail(values[..., best], rows=rows, columns=columns, size=f"{max(1, len(rows))} × {vocab}")
 
-    nodes = (
+    return (
         Node(key="input", words=Label("Input", "Entrada"), at=(0, 0.5), note=Label("{}", "{}", (data.text,))),
         Node(key="direct", words=Label("Direct path\n$x_0$ of {}", "Caminho direto\n$x_0$ de {}", (data.quoted(last),)), at=(1, 0),
              thumbnail=thumbnail(data.x0[-1]), tint=DIRECT),
@@ -135,6 +137,11 @@ def terms(data: OneRun) -> Diagram:
         Node(key="W_U", words="Unembedding  $W_U$", at=(2, 2), thumbnail=thumbnail(data.weights.W_U), tint=DIRECT),
         Node(key="logits", words="Logits", at=(3, 2), thumbnail=logits(data.weights.W_E[last] @ data.weights.W_U), tint=DIRECT),
     )  # fmt: skip
+
+
+def terms(data: OneRun) -> Diagram:
+    """Two paths whose logits are added before one softmax, and the first of them in full."""
+    nodes = _paths(data)
     edges = (
         *chain("input", "direct", "bigrams", "sum", tint=DIRECT), *chain("input", "attention", "trigrams", "sum", tint=OV),
         *chain("sum", "softmax"), *chain("token", "W_E", "W_U", "logits", tint=DIRECT),
@@ -148,7 +155,7 @@ def terms(data: OneRun) -> Diagram:
         "makes probabilities of the sum.",
         "O modelo {} lê {}. Logits dos próximos tokens mais prováveis, de um vocabulário de {}: os dois caminhos se somam, e um só "
         "softmax faz da soma probabilidades.",
-        (data.name, f"‘{data.text}’", vocab),
+        (data.name, f"‘{data.text}’", len(data.logits)),
     )
     return Diagram(nodes=nodes, edges=edges, groups=groups, caption=text)
 

@@ -16,6 +16,7 @@ from headwater.claims.figures.samples import apart, caption, joined, rendered, t
 from headwater.claims.given import Given
 from headwater.claims.one_layer.held_out import Reading, reading
 from headwater.claims.registry import checks
+from headwater.model.weights import Weights
 from headwater.show.diagrams import Diagram, Edge, Group, Label, Node, Thumbnail, chain, draw_diagram
 from headwater.show.looks import Look
 from headwater.text.spoken import Spoken
@@ -57,6 +58,11 @@ class NextToken:
         """Numbers of all tokens, of which those of the likeliest are shown."""
         kind = "amounts" if amounts else "signed"
         return thumbnail(values[self.best], kind=kind, columns=self.columns, size=f"1 × {len(self.logits)}")
+
+
+def unembedded(stream: Tensor, weights: Weights) -> Tensor:
+    """``x W_U``, and the bias where there is one, which belongs to the direct path."""
+    return stream @ weights.W_U if weights.b_U is None else stream @ weights.W_U + weights.b_U
 
 
 def one_token(given: Given) -> NextToken:
@@ -103,7 +109,7 @@ def token_to_logits(given: Given) -> Finding:
     one_hot = torch.nn.functional.one_hot(torch.tensor(data.token), len(data.logits)).double()
     return found(
         *rendered(zero_layer(data), nodes=4, edges=3),
-        drawn("product", apart(one_hot @ weights.W_E @ weights.W_U, data.logits), within=1e-10),
+        drawn("product", apart(unembedded(one_hot @ weights.W_E, weights), data.logits), within=1e-10),
         on=given.name("zero-layer"),
     )
 
@@ -261,7 +267,7 @@ def direct_path_beside_layers(given: Given) -> Finding:
     split = post["L0.in"] + post["L0.t1"] + post["L0.t4"]
     return found(
         *rendered(direct_and_layers(data), nodes=6, edges=6),
-        drawn("sum", apart(data.embedded @ W_U + data.written @ W_U, data.logits), within=1e-10),
+        drawn("sum", apart(unembedded(data.embedded, data.model.weights) + data.written @ W_U, data.logits), within=1e-10),
         outside("post", apart(split @ theirs, post.logits), within=1e-10),
         on=given.name("two-layer"),
     )
@@ -296,7 +302,7 @@ def shares(given: Given) -> Shares:
 
 def both_parts(read: Reading) -> tuple[Tensor, Tensor]:
     """The logits of the direct path alone, and of the heads alone."""
-    return read.run["L0.in"] @ read.run.weights.W_U, read.run["L0.attention"] @ read.run.weights.W_U
+    return unembedded(read.run["L0.in"], read.run.weights), read.run["L0.attention"] @ read.run.weights.W_U
 
 
 def specialisation(data: Shares) -> Diagram:

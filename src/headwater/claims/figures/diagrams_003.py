@@ -7,7 +7,7 @@ import torch
 from headwater.circuits.head import Head
 from headwater.claims.evidence import Finding, drawn, found
 from headwater.claims.figures.drawings import draws
-from headwater.claims.figures.one_run import OneRun, masked_softmax, one_run, projected
+from headwater.claims.figures.one_run import OneRun, attended, one_run, projected
 from headwater.claims.figures.samples import apart, caption, joined, rendered, thumbnail
 from headwater.claims.given import Given
 from headwater.claims.registry import checks
@@ -73,7 +73,7 @@ def queries_keys_values(given: Given) -> Finding:
     diagram, (q, k, v) = self_attention(data), projected(one_run(given))
     made, weights = (
         max(apart(q, data.queries), apart(k, data.keys), apart(v, data.values)),
-        masked_softmax(q @ k.T * data.scale),
+        attended(data),
     )
     return found(
         *rendered(diagram, nodes=7, edges=8),

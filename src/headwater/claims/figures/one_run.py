@@ -220,7 +220,10 @@ def projected(data: OneRun) -> tuple[Tensor, Tensor, Tensor]:
     return (q, k, v) if placed.turn is None else (placed.turn(q[None, None])[0, 0], placed.turn(k[None, None])[0, 0], v)
 
 
-def masked_softmax(scores: Float[Tensor, "dest source"]) -> Float[Tensor, "dest source"]:
-    """Each row over the tokens up to its own."""
-    powers = scores.exp() * torch.ones_like(scores).tril()
+def attended(data: OneRun) -> Float[Tensor, "dest source"]:
+    """The pattern of that head by its formula: the softmax of ``q kᵀ/√d_k``, over the tokens up to each where the model is causal."""
+    q, k, _ = projected(data)
+    powers = (q @ k.T * data.scale).exp()
+    if data.run.config.attention and data.run.config.attention.mask == "causal":
+        powers = powers.tril()
     return powers / powers.sum(dim=-1, keepdim=True)

@@ -20,7 +20,7 @@ from headwater.train.recipe import read_recipe
 LETTERS = 200_000
 """Of the text that it is trained on."""
 CONTEXT = 32
-PLAN = Plan(steps=160, batch=8, learning_rate=3e-3, warmup=20)
+PLAN = Plan(steps=60, batch=8, learning_rate=1e-3, warmup=10)
 
 
 @dataclass(frozen=True, eq=False)
