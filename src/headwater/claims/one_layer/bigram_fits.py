@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headwater.api import Model
 from headwater.circuits.factored import Factored
-from headwater.claims.given import Given
+from headwater.claims.given import LONGEST, Given
 from headwater.claims.one_layer.small_runs import small_one_layer
 from headwater.shapes import Tokens
 from headwater.train.studies.pairs import Pairs
@@ -80,7 +80,7 @@ def seen_pairs(given: Given) -> Seen:
 
     def make() -> Seen:
         ids, model = given.corpus("one-layer").train, given.model("one-layer")
-        length = model.config.context
+        length = min(model.config.context, LONGEST)
         starts = np.linspace(0, len(ids) - length, WINDOWS).astype(int)
         texts = torch.from_numpy(np.stack([ids[start : start + length] for start in starts]).astype("int64"))
         return Seen.of(model, corpus_pairs(given), texts)
