@@ -16,8 +16,8 @@ from headwater.claims.integration.written import (
     feed_forward,
     layer_norm,
     multi_head,
-    normed,
     post_norm,
+    tensors_of,
 )
 from headwater.claims.registry import checks
 from headwater.trace.run import Run
@@ -72,10 +72,10 @@ def first_addition(given: Given) -> Finding:
 def first_norm(given: Given) -> Finding:
     """``t3 = LayerNorm(t2)``: the mean taken off, divided by the standard deviation over d, times the gain, plus the bias."""
     model, run = drawn(given)
-    by_hand = layer_norm(model, "ln1", run["L0.t2"][0])
+    t3, its = run["L0.t3"][0], tensors_of(model, "ln1")
     return found(
-        defined("by-hand", apart(run["L0.t3"][0], by_hand), within=1e-10),
-        defined("mean", normed(run["L0.t2"][0]).mean(dim=-1).abs().max(), within=1e-10),
+        defined("by-hand", apart(t3, layer_norm(model, "ln1", run["L0.t2"][0])), within=1e-10),
+        defined("mean", ((t3 - its["b"]) / its["w"]).mean(dim=-1).abs().max(), within=1e-10),
     )
 
 

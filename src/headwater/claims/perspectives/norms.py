@@ -37,7 +37,7 @@ def off_one(rows: torch.Tensor) -> torch.Tensor:
 
 @checks("004-N8")
 def mean_and_deviation(given: Given) -> Finding:
-    """Means and standard deviations of all that LayerNorms make, in both architectures; then with gain 2 and bias 1, and in the trained model."""
+    """Means and standard deviations of all that LayerNorms make, in both architectures; then with drawn gain and bias, and in the trained model."""
     ids = given.ids(POST)
     made = torch.cat([normalised(given.drawn(config).record(ids)) for config in (PLAIN_POST, PLAIN_PRE)])
     flat = normalise(ONLY_NORMS, NormWeights(), 1e-6 * made[None], Look(NOBODY), "")

@@ -26,7 +26,7 @@ from headwater.claims.zero_layer.language import (
     trained,
 )
 from headwater.model.forward import forward
-from headwater.train.studies.rank import circle, tails
+from headwater.train.studies.rank import circle
 from headwater.train.studies.zero_layer import zero_layer
 
 VOCAB = 50
@@ -201,5 +201,5 @@ def _beyond_the_bound(seed: int) -> float:
     """How far ``‖P − softmax(L_k)‖`` of a drawn table exceeds ``½ √(Σ_{i>k} σ_i²)``, at the width k where it does most."""
     P = (2 * torch.randn(WORDS, WORDS, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)).softmax(dim=0)
     L = centred(P.log())
-    bounds = tails(singular_values(L))
-    return max(frobenius(P - _said(factored(L, k))) - float(bounds[k]) for k in range(1, WORDS - 1))
+    values = singular_values(L)
+    return max(frobenius(P - _said(factored(L, k))) - float(values[k:].square().sum().sqrt()) / 2 for k in range(1, WORDS - 1))
