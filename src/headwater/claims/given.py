@@ -10,6 +10,8 @@ from types import TracebackType
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from headwater.api import Model, load
 from headwater.errors import InputError
@@ -26,6 +28,9 @@ Family: TypeAlias = Literal["zero-layer", "one-layer", "two-layer", "block"]
 Value = TypeVar("Value")
 SMALL = ModelConfig(vocab=17, context=16, d_model=12, layers=1, attention=Attention(heads=3, d_head=4))
 """What identities are tried on: small enough to write out every matrix, and no two sizes equal."""
+
+LONGEST = 256
+"""Tokens of a window, where a model can take more: as many as the reference models can."""
 
 
 class Given:
@@ -46,6 +51,8 @@ class Given:
             self._own = family_of(model.config), own
             if model.tokenizer is None:
                 raise InputError(f"{own} has no tokenizer", "a model that reads text", "put its tokenizer.json beside it")
+            if model.config.context < 2:
+                raise InputError(f"{own} has a context of 1", "a model that reads two tokens at least", "use another model")
             self._kept[self._own[0]] = Model(model.weights.to(dtype=torch.float64), model.tokenizer)
 
     def __enter__(self) -> "Given":
@@ -53,7 +60,8 @@ class Given:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._kept.clear()
-        self._folder.cleanup()
+        if "_folder" in vars(self):
+            self._folder.cleanup()
 
     @cached_property
     def _folder(self) -> "tempfile.TemporaryDirectory[str]":
@@ -73,6 +81,11 @@ class Given:
         """What that model is called, for a finding's ``on``."""
         return self._own[1] if self._own and self._own[0] == family else family
 
+    @property
+    def has_own(self) -> bool:
+        """Whether one of the models is somebody's own."""
+        return self._own is not None
+
     def is_own(self, name: str) -> bool:
         """Whether a model of this name is somebody's own."""
         return self._own is not None and self._own[1] == name
@@ -83,10 +96,18 @@ class Given:
         name = f"corpus {words.to_json()}"
         return self.once(name, lambda: build_corpus(StandardLibrary(), words, Path(self._folder.name) / f"{len(self._kept)}"))
 
+    def unigrams(self, family: Family) -> Float[Tensor, " vocab"]:
+        """How often each of the model's tokens is in that text; a vocabulary may hold tokens that no text has."""
+        counted, vocab = torch.from_numpy(self.corpus(family).unigrams.astype("float64")), self.model(family).config.vocab
+        return torch.cat([counted, counted.new_zeros(vocab - len(counted))])
+
     def windows(self, family: Family, count: int = 16, *, length: int | None = None) -> Tokens:
-        """``count`` windows at even distances over held-out text, each with the token after it: ``[count, length + 1]``."""
+        """``count`` windows at even distances over held-out text, each with the token after it: ``[count, length + 1]``.
+
+        Without a length they are as long as the model can take, and ``LONGEST`` at the most.
+        """
         ids, context = self.corpus(family).held_out, self.model(family).config.context
-        size = min(length or context, context)
+        size = min(length or LONGEST, context)
         starts = window_starts(len(ids) - size, size, count * size)
         return torch.stack([torch.from_numpy(ids[start : start + size + 1].astype("int64")) for start in starts.tolist()])
 

@@ -11,6 +11,7 @@ from headwater.claims.claim import Claim, Language
 from headwater.claims.evidence import VERDICTS, Fact, Finding, Verdict
 from headwater.claims.given import Given
 from headwater.claims.registry import check_of, chosen
+from headwater.errors import HeadwaterError, InputError
 from headwater.show.values import Progress, silent
 
 
@@ -61,6 +62,18 @@ class Answer:
         }
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A claim that cannot be asked of somebody's own model, and what it would need."""
+
+    claim: Claim
+    why: HeadwaterError
+
+    def plain(self) -> dict[str, str]:
+        """For JSON."""
+        return {"id": self.claim.id, "given": self.why.given, "needed": self.why.needed}
+
+
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
@@ -77,23 +90,52 @@ def _plain_fact(fact: Fact, label: str) -> dict[str, Any]:
 def measure(*ids: str, model: str | None = None) -> list[Answer]:
     """Some claims, or all of them, on the reference models or on one of yours; each answer prints itself in full.
 
+    Where all are meant, those that cannot be asked of your model are left out.
+
     >>> answer = measure("000-E4")[0]
     >>> answer.finding.verdict, answer.ok
     ('false', True)
     """
     with Given(model) as given:
-        return list(ask(chosen(ids), given))
+        refused: list[Refusal] = []
+        answers = list(ask(chosen(ids), given, refused=refused))
+    if refused and (ids or not answers):
+        raise refused[0].why
+    return answers
 
 
-def ask(claims: Sequence[Claim], given: Given, progress: Progress = silent) -> Iterator[Answer]:
-    """Each claim's check, run; the answers come as they are found."""
+def ask(
+    claims: Sequence[Claim], given: Given, progress: Progress = silent, *, refused: list[Refusal] | None = None
+) -> Iterator[Answer]:
+    """Each claim's check, run; the answers come as they are found.
+
+    What cannot be asked of somebody's own model is put into ``refused``, so that it does not stand in the way of the others.
+    """
     for number, claim in enumerate(claims):
         progress(claim.id, number / len(claims))
         start = time.perf_counter()
-        finding = check_of(claim.id)(given)
-        own = bool(finding.on) and given.is_own(finding.on)
+        try:
+            finding, own = _find(claim, given)
+        except HeadwaterError as error:
+            why = error.within(claim.id)
+            if refused is None or not given.has_own:
+                raise why from error
+            refused.append(Refusal(claim, why))
+            continue
         yield Answer(claim=claim, finding=finding, seconds=time.perf_counter() - start, own=own)
     progress("", 1.0)
+
+
+def _find(claim: Claim, given: Given) -> tuple[Finding, bool]:
+    """What the check finds, and whether on somebody's own model. There, what comes out as no number was no question to ask."""
+    finding = check_of(claim.id)(given)
+    own = bool(finding.on) and given.is_own(finding.on)
+    undefined = [fact.name for fact in finding.facts if math.isnan(fact.measured) or math.isnan(fact.bound)]
+    if own and undefined and finding.verdict == "unsettled":
+        raise InputError(
+            f"{', '.join(undefined)}: no number", "weights that differ, and a context in which it occurs", "use another model"
+        )
+    return finding, own
 
 
 @dataclass(frozen=True)

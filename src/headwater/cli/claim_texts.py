@@ -8,11 +8,11 @@ from headwater.claims.contradictions import contradictions
 from headwater.claims.evidence import VERDICTS, Verdict
 from headwater.claims.in_full import in_full, told
 from headwater.claims.labels import VERDICT, WORDS, bound, number, short
-from headwater.claims.verdicts import Answer, Count, counts
+from headwater.claims.verdicts import Answer, Count, Refusal, counts
 from headwater.cli.terminal import say, show_table
 
 
-def plain(answers: Sequence[Answer], language: Language) -> dict[str, Any]:
+def plain(answers: Sequence[Answer], language: Language, refused: Sequence[Refusal] = ()) -> dict[str, Any]:
     """For JSON."""
     return {
         "claims": [answer.plain(language) for answer in answers],
@@ -20,6 +20,7 @@ def plain(answers: Sequence[Answer], language: Language) -> dict[str, Any]:
         "contradictions": [
             {"ids": list(found.ids), "right": list(found.right), "text": found.text(language)} for found in contradictions()
         ],
+        "refused": [each.plain() for each in refused],
         "ok": all(answer.ok for answer in answers),
     }
 
@@ -50,6 +51,13 @@ def show_all(answers: Sequence[Answer], language: Language) -> None:
     if wrong:
         rows = [[answer.claim.id, VERDICT[language][answer.claim.verdict], told(answer, language)] for answer in wrong]
         show_table(["id", label["ok"], label["measured"]], rows, title=f"\n{label['differences']}")
+
+
+def show_refused(refused: Sequence[Refusal], language: Language) -> None:
+    """The claims that could not be asked of a model, and why."""
+    label = WORDS[language]
+    rows = [[each.claim.id, each.why.given.removeprefix(f"{each.claim.id}: "), each.why.needed] for each in refused]
+    show_table(["id", label["given"], label["needed"]], rows, title=f"\n{label['refused']}")
 
 
 def _row(answer: Answer, language: Language) -> list[str]:

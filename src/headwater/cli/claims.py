@@ -32,7 +32,7 @@ def claims(  # noqa: PLR0913  (each is one choice a person makes on the command 
 
     All 276 are measured, or those of some ids, of a document or of a verdict. A claim that is asked for by its id is shown in full:
     what the document says, the verdict and why, the numbers, and the code that measured them. Exit code 1 says that a verdict is not
-    the recorded one.
+    the recorded one. Of a model of yours, what cannot be asked of it is listed with what that would need.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ def claims(  # noqa: PLR0913  (each is one choice a person makes on the command 
     """
     from headwater.claims.given import Given
     from headwater.claims.registry import chosen
-    from headwater.claims.verdicts import ask
-    from headwater.cli.claim_texts import plain, show_all, show_each
+    from headwater.claims.verdicts import Refusal, ask
+    from headwater.cli.claim_texts import plain, show_all, show_each, show_refused
 
     wanted = chosen(ids, document=document, verdict=verdict)
     if figures is not None:
@@ -66,17 +66,22 @@ def claims(  # noqa: PLR0913  (each is one choice a person makes on the command 
     if not wanted:
         raise InputError("no claim that is all of these", "some", "leave one of the options out")
     use_cores()
+    refused: list[Refusal] = []
     with Given(model) as given:
         with watched("claims") as tell:
-            answers = list(ask(wanted, given, tell))
+            answers = list(ask(wanted, given, tell, refused=refused))
+        if not answers:
+            raise refused[0].why
         if figures is not None:
-            _draw(wanted, given, figures, [(lang, name) for name in THEMES[theme]], format)
+            _draw([answer.claim for answer in answers], given, figures, [(lang, name) for name in THEMES[theme]], format)
     if json:
-        show_json(plain(answers, lang))
+        show_json(plain(answers, lang, refused))
     elif ids and figures is None:
         show_each(answers, lang)
     else:
         show_all(answers, lang)
+    if refused and not json:
+        show_refused(refused, lang)
     return 0 if all(answer.ok for answer in answers) else 1
 
 

@@ -14,8 +14,8 @@ from headwater.claims.one_layer.small_runs import small_one_layer
 from headwater.shapes import Tokens
 from headwater.train.studies.pairs import Pairs
 
-WINDOWS = 64
-"""Stretches of the training text over which the heads are averaged."""
+READ = 16_384
+"""Tokens of the training text over which the heads are averaged."""
 OFTEN = 20
 """A present token counts where it stands in these at least so often."""
 AT_ONCE = 8192
@@ -81,7 +81,7 @@ def seen_pairs(given: Given) -> Seen:
     def make() -> Seen:
         ids, model = given.corpus("one-layer").train, given.model("one-layer")
         length = min(model.config.context, LONGEST)
-        starts = np.linspace(0, len(ids) - length, WINDOWS).astype(int)
+        starts = np.linspace(0, len(ids) - length, READ // length).astype(int)
         texts = torch.from_numpy(np.stack([ids[start : start + length] for start in starts]).astype("int64"))
         return Seen.of(model, corpus_pairs(given), texts)
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwater.claims.given import Family, Given
+from headwater.claims.given import LONGEST, Family, Given
 from headwater.claims.one_layer.held_out import SHUFFLES
 from headwater.model.forward import forward
 from headwater.model.weights import Weights
@@ -100,7 +100,7 @@ def said_of_text(given: Given, family: Family) -> Said:
 
     def make() -> Said:
         model, ids = given.model(family), given.corpus(family).train
-        size = model.config.context
+        size = min(model.config.context, LONGEST)
         starts = np.linspace(0, len(ids) - size - 1, max(1, READ // size)).astype(int)
         windows = torch.from_numpy(np.stack([ids[start : start + size + 1] for start in starts]).astype(np.int64))
         return said(model.weights, windows, text_pairs(given, family))
@@ -141,7 +141,8 @@ def places(given: Given, family: Family) -> Places:
 
 
 def _places(given: Given, family: Family) -> Places:
-    model, windows = given.model(family), given.windows(family, 2048 // given.model(family).config.context)
+    model = given.model(family)
+    windows = given.windows(family, 2048 // min(model.config.context, LONGEST))
     ids, second = windows[:, :-1], windows[:, 1:].flatten()
     logits = model.logits(ids).flatten(0, 1)
     direct = model.weights.W_E[ids.flatten()] @ model.weights.W_U

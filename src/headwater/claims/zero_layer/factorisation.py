@@ -79,7 +79,7 @@ def what_the_spectrum_says(given: Given) -> Finding:
     moved = table + Factored(torch.arange(WORDS).double()[:, None], torch.ones(1, WORDS, dtype=torch.float64))
     before, after = (torch.tensor(spectrum(each, "centred").singular_values[:NARROW]) for each in (table, moved))
     variance = float((share * centred(composite(made)).square().sum(dim=0)).sum())
-    direct, counts = given.model("zero-layer").direct, torch.from_numpy(given.corpus("zero-layer").unigrams.astype("float64"))
+    direct, counts = given.model("zero-layer").direct, given.unigrams("zero-layer")
     return found(
         answered("patterns", int((before > 1e-9 * before[0]).sum()), equal=rank(centred(composite(made)))),
         answered("constant", apart(before, after), within=1e-10),
