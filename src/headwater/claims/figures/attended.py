@@ -13,7 +13,7 @@ from headwater.model.positions import place
 from headwater.text.spoken import Spoken
 
 TEXT = "for line in open("
-MOST = 8
+MOST = 6
 """Tokens that have room on a figure."""
 
 

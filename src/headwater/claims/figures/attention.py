@@ -64,11 +64,11 @@ def _weighted(page: Sheet, data: Attended) -> None:
     look, count = page.look, len(data.words)
     scores, weights = (5.7, 2.15, 1.3, TALL), (7.6, 2.15, 1.3, TALL)
     page.matrix(scores, data.scores, "$S = QK^T/\\sqrt{d_k}$", f"{count} × {count}")
-    page.numbers(scores, data.scores, form=".1f", size=7)
+    page.numbers(scores, data.scores, form=".1f", size=min(7.0, 36 / count))
     seen = np.where(np.isfinite(data.scores), data.weights, np.nan)
     name = look.say("$A = $ softmax of rows", "$A = $ softmax das linhas")
     page.matrix(weights, seen, name, look.say("rows sum to 1", "as linhas somam 1"), kind="amounts", reach=1.0)
-    page.numbers(weights, seen, kind="amounts", reach=1.0, size=6.5)
+    page.numbers(weights, seen, kind="amounts", reach=1.0, size=min(6.5, 36 / count))
     for start, end in (((4.8, 1.93), (5.6, 2.5)), ((4.8, 3.4), (5.6, 2.95)), ((7.07, 2.72), (7.53, 2.72))):
         page.arrow(start, end)
 
@@ -85,7 +85,7 @@ def flow(given: Given) -> Finding:
         drawn("weights", np.abs(data.weights - theirs["pattern"]).max(), within=1e-10),
         drawn("output", np.abs(data.mixed - theirs["mixed"]).max(), within=1e-10),
         drawn("matrices", shown(given, "003-FIG3").pictures, equal=7),
-        legible(given, "003-FIG3"),
+        legible(given, "003-FIG3", given.name("one-layer")),
         on=given.name("one-layer"),
     )
 
@@ -119,8 +119,7 @@ def _bars(page: Sheet, data: Attended, place: Place) -> None:
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1)
-    ticks = (0, 0.25, 0.5, 0.75, 1)
-    axes.set_xticks(ticks, [look.number(tick) for tick in ticks])
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
     axes.set_xlabel(look.say("weights $a_{nm}$, by the token $m$ looked at", "pesos $a_{nm}$, pelo token $m$ olhado"))
     axes.set_ylabel(look.say("token $n$ that looks", "token $n$ que olha"))
     axes.legend(
@@ -173,6 +172,6 @@ def combination(given: Given) -> Finding:
         drawn("means", np.abs(sum(data.weights[:, [m]] * data.v[[m]] for m in range(len(data.v))) - mixed).max(), within=1e-10),
         drawn("hull", inside((mixed - centre) @ directions, hull((data.v - centre) @ directions)), within=1e-10),
         drawn("words", shown(given, "003-FIG4").has(*map(visible, data.words)), equal=len(data.words)),
-        legible(given, "003-FIG4"),
+        legible(given, "003-FIG4", given.name("one-layer")),
         on=given.name("one-layer"),
     )

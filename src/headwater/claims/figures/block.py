@@ -26,8 +26,8 @@ from headwater.train.plan import Plan
 STAGES = ("x", "t1", "t2", "t3", "t4", "t5", "h")
 FIRST = 8
 """Entries of each vector that are printed."""
-PLAN = Plan(steps=200, batch=8, learning_rate=2e-2, warmup=15)
-WINDOW, BYTES = 32, 300_000
+PLAN = Plan(steps=150, batch=8, learning_rate=2e-2, warmup=15)
+WINDOW, BYTES = 32, 150_000
 """Tokens that are read together, and how much of the text is read at all."""
 
 
@@ -185,7 +185,7 @@ def walk_through(given: Given) -> Finding:
             equal=len(printed),
         ),
         drawn("trained", loss[1], below=loss[0]),
-        legible(given, "003-FIG5"),
+        legible(given, "003-FIG5", given.name("block")),
     )
 
 

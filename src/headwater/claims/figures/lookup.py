@@ -153,7 +153,7 @@ def hard_beside_soft(given: Given) -> Finding:
         drawn("soft", np.abs(soft - ours.soft[0].numpy()).max(), within=1e-10),
         drawn("apart", np.abs(soft - data.hard).max(), above=1e-3),
         drawn("strips", shown(given, "003-FIG6").pictures, equal=2 * (2 * len(data.words) + 2)),
-        legible(given, "003-FIG6"),
+        legible(given, "003-FIG6", given.name("one-layer")),
         on=given.name("one-layer"),
     )
 
@@ -189,8 +189,8 @@ def _weights(page: Sheet, data: LookedUp, place: Place, name: str, index: int) -
     axes.set_ylim(0, 1)
     axes.grid(visible=False, axis="x")
     axes.set_xticks(range(len(data.words)), [visible(word) for word in data.words], rotation=90, family="monospace")
-    is_first = place[0] < 1
-    axes.set_yticks([0, 0.5, 1], [look.number(tick) for tick in (0, 0.5, 1)] if is_first else ["", "", ""])
+    axes.set_yticks([0, 0.5, 1])
+    axes.tick_params(labelleft=place[0] < 1)
     axes.set_title(name)
 
 
@@ -203,10 +203,11 @@ def _way(page: Sheet, data: LookedUp, place: Place, marked: list[int]) -> None:
     axes.plot(*way.T, color=look.colours[1], linewidth=2)
     axes.plot(*way[marked].T, "o", color=look.colours[1], markersize=5)
     cloud(axes, points, data.words, color=look.colours[0])
-    axes.annotate("$T \\to \\infty$", way[0], (0, -11), textcoords="offset points", ha="center", size=8)
-    axes.annotate("$T = 1$", way[data.at(1.0)], (-6, 8), textcoords="offset points", ha="right", size=8)
+    axes.plot(*way[data.at(1.0)], "*", color=look.ink, markersize=11)
     axes.set(
-        xlabel=look.say("first direction of the values", "primeira direção dos values"),
+        xlabel=look.say(
+            "first direction of the values  (★: T = 1, the model)", "primeira direção dos values  (★: T = 1, o modelo)"
+        ),
         ylabel=look.say("second direction", "segunda direção"),
     )
     axes.set_title(
@@ -247,6 +248,6 @@ def temperatures(given: Given) -> Finding:
         drawn("bound", (off - bound).max(), below=1e-10),
         drawn("between", inside((data.outputs - centre) @ directions, hull((data.values - centre) @ directions)), within=1e-10),
         drawn("words", shown(given, "003-FIG7").has(*map(visible, data.words)), equal=len(data.words)),
-        legible(given, "003-FIG7"),
+        legible(given, "003-FIG7", given.name("one-layer")),
         on=given.name("one-layer"),
     )

@@ -337,6 +337,6 @@ def signature(given: Given) -> Finding:
         drawn("direct", data.following[0][1] - model.direct[ids[-1], out], within=1e-10),
         drawn("heads", data.following[0][2] - float(sum(paths)), within=1e-10),
         drawn("printed", words.has(*printed), equal=len(printed)),
-        legible(given, "000-FIG1"),
+        legible(given, "000-FIG1", given.name("one-layer")),
         on=given.name("one-layer"),
     )

@@ -43,7 +43,7 @@ class Stack:
 def gather_stack(given: Given) -> Stack:
     """The block model on a short text."""
     model = given.model("block")
-    ids, layers = short_text(model, most=6), model.config.layers
+    ids, layers = short_text(model), model.config.layers
     run, shown_layers = model.record(ids), tuple(range(layers)) if layers <= MOST else (0, 1, layers - 1)
     return Stack(
         words=words_of(model, ids),
@@ -124,7 +124,7 @@ def _block(page: Sheet, pattern: Array, across: list[float], top: float, name: s
 def stack_of_blocks(given: Given) -> Finding:
     """As many vectors leave as enter, of the same size; the lines are the mean of the heads' patterns; z_i leads to the next tokens."""
     stack, model = drawing_of("003-FIG1").data(given), given.model("block")
-    ids = short_text(model, most=6)
+    ids = short_text(model)
     run, words, z = model.record(ids), shown(given, "003-FIG1"), stack.leaving[-1]
     looked = sum(run[f"L{stack.shown[-1]}.pattern"][0, head].numpy() for head in range(model.config.heads)) / model.config.heads
     read = normalised(model, "final", z) if isinstance(model.config.norm, PreNorm) else z
@@ -136,7 +136,7 @@ def stack_of_blocks(given: Given) -> Finding:
         drawn("lines", np.abs(stack.patterns[-1] - looked).max(), within=1e-10),
         drawn("next", sum(a == b for a, b in zip(words_of(model, next_ids), stack.following, strict=True)), equal=len(z)),
         drawn("words", words.has(*map(visible, stack.words)), equal=len(stack.words)),
-        legible(given, "003-FIG1"),
+        legible(given, "003-FIG1", given.name("block")),
         on=given.name("block"),
     )
 
@@ -296,6 +296,6 @@ def inside_a_block(given: Given) -> Finding:
         drawn("norm", np.abs(block.values[first] - normalised(model, "L0.norm_1", block.values[before])).max(), within=1e-10),
         drawn("rows", np.abs(block.patterns.sum(axis=-1) - 1).max(), within=1e-10),
         drawn("maps", shown(given, "003-FIG2").pictures, equal=len(block.stages) + len(block.patterns) + 1),
-        legible(given, "003-FIG2"),
+        legible(given, "003-FIG2", given.name("block")),
         on=given.name("block"),
     )

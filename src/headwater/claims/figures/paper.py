@@ -128,9 +128,8 @@ class Sheet:
             self.write(at, self.look.number(value, form), **style)
 
     def _colours(self, kind: Kind) -> Any:
-        colours: Any = (self.look.signed if kind == "signed" else self.look.amounts).copy()
-        colours.set_bad(self.look.box)
-        return colours
+        colours = self.look.signed if kind == "signed" else self.look.amounts
+        return colours.with_extremes(bad=self.look.box)
 
     def _on(self, colour: Any) -> str:
         """Ink or paper, whichever is easier to read on a colour."""
@@ -151,8 +150,8 @@ class Sheet:
             axis.set_major_formatter(self._tick)
         return axes
 
-    def _tick(self, value: float, _: int) -> str:
-        return self.look.number(value, "g")
+    def _tick(self, value: Any, _: Any) -> str:
+        return self.look.number(float(value), "g")
 
     def _inset(self, place: Place) -> Any:
         left, top, width, height = place

@@ -127,7 +127,7 @@ def roles(given: Given) -> Finding:
             "labels", words.has("W^Q", "W^K", "W^V", r"\sqrt{d_k}", "softmax", r"\Sigma_j", "query", "key", "value"), equal=9
         ),
         drawn("matrices", words.pictures, equal=3 + 4 + 2 * len(data.words) + 1),
-        legible(given, "003-FIG9"),
+        legible(given, "003-FIG9", given.name("one-layer")),
         on=given.name("one-layer"),
     )
 
@@ -227,6 +227,6 @@ def four_steps(given: Given) -> Finding:
         drawn("model", np.abs(data.mixed[-1] - mixed).max(), within=1e-10),
         drawn("factor", words.words.count(f"÷ {look.number(root, '.2f')}"), equal=len(data.words)),
         drawn("printed", words.has(*printed), equal=len(printed)),
-        legible(given, "003-FIG11"),
+        legible(given, "003-FIG11", given.name("one-layer")),
         on=given.name("one-layer"),
     )

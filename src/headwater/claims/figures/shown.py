@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import Any, get_args
 
 from headwater.claims.claim import Language
-from headwater.claims.evidence import Fact, drawn
+from headwater.claims.evidence import Fact, beside, drawn
 from headwater.claims.figures.drawings import drawing_of
 from headwater.claims.given import Given
 from headwater.show.looks import Look
@@ -34,9 +34,10 @@ def shown(given: Given, id_: str, language: Language = "en") -> Shown:
     return given.once(f"shown {id_} {language}", lambda: _look_at(given, id_, Look(language)))
 
 
-def legible(given: Given, id_: str) -> Fact:
-    """That every word of a figure can be read, in both languages."""
-    return drawn("legible", sum(len(shown(given, id_, language).unreadable) for language in get_args(Language)), equal=0)
+def legible(given: Given, id_: str, on: str = "") -> Fact:
+    """That every word of a figure can be read, in both languages; of somebody's own model, whose words may be longer, only how many cannot."""
+    unreadable = sum(len(shown(given, id_, language).unreadable) for language in get_args(Language))
+    return beside("legible", unreadable) if given.is_own(on) else drawn("legible", unreadable, equal=0)
 
 
 def _look_at(given: Given, id_: str, look: Look) -> Shown:

@@ -233,6 +233,6 @@ def zero_layer(given: Given) -> Finding:
             for language, words in NAMED.items()
         ),
         drawn("maps", shown(given, "001-FIG1").pictures, equal=4),
-        legible(given, "001-FIG1"),
+        legible(given, "001-FIG1", given.name("zero-layer")),
         on=given.name("zero-layer"),
     )
