@@ -93,7 +93,7 @@ def _norm(key: str, x: Tensor, at: Place) -> Node:
     spread = float((x - x.mean()).square().mean().sqrt())
     note = Label(
         "mean {} → 0\nspread {} → 1,\nthen gain and bias",
-        "média {} → 0\ndesvio {} → 1,\ndepois ganho e viés",
+        "média {} → 0\ndesvio {} → 1,\ndepois ganho e bias",
         (float(x.mean()), spread),
     )
     return Node(key=key, words="LayerNorm", at=at, kind="step", note=note)  # fmt: skip
