@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from headwater.circuits.head import find_head, key_head
 from headwater.claims.evidence import Finding, drawn, found
 from headwater.claims.figures.attended import Attended, attended, short_text
 from headwater.claims.figures.drawings import drawing_of, draws
@@ -14,7 +15,6 @@ from headwater.claims.figures.shown import legible, shown
 from headwater.claims.given import Given
 from headwater.claims.registry import checks
 from headwater.show.looks import Look
-from headwater.trace.view.lookup import head_lookup
 
 SHOWN = (16.0, 4.0, 1.0, 0.25)
 """Temperatures with a panel of their own, between ∞ and 0."""
@@ -146,11 +146,11 @@ def _row(page: Sheet, data: LookedUp, at: Point, row: int, weights: Array) -> No
 def hard_beside_soft(given: Given) -> Finding:
     """Both tables show the keys and values of one query: at temperature 0 the best row alone, at temperature 1 what the model mixes."""
     data, model = drawing_of("003-FIG6").data(given), given.model("one-layer")
-    ours = head_lookup(model.record(short_text(model)), data.head, -1, [1.0])
-    soft = data.outputs[data.at(1.0)]
+    run, head = model.record(short_text(model)), find_head(data.head, model.config)
+    soft, best = data.outputs[data.at(1.0)], int(run["L0.scores"][0, head.head, -1].argmax())
     return found(
-        drawn("hard", np.abs(data.hard - ours.hard.numpy()).max(), within=1e-10),
-        drawn("soft", np.abs(soft - ours.soft[0].numpy()).max(), within=1e-10),
+        drawn("hard", np.abs(data.hard - run["L0.values"][0, key_head(model.config, head), best].numpy()).max(), within=1e-10),
+        drawn("soft", np.abs(soft - run["L0.mixed"][0, head.head, -1].numpy()).max(), within=1e-10),
         drawn("apart", np.abs(soft - data.hard).max(), above=1e-3),
         drawn("strips", shown(given, "003-FIG6").pictures, equal=2 * (2 * len(data.words) + 2)),
         legible(given, "003-FIG6", given.name("one-layer")),
@@ -236,7 +236,7 @@ def temperatures(given: Given) -> Finding:
     """At every temperature the weights sum to 1; at T = 1 they are the model's; as T → 0 the output is the hard lookup, within its bound."""
     data, model = drawing_of("003-FIG7").data(given), given.model("one-layer")
     T = np.array(data.temperatures)
-    ours = head_lookup(model.record(short_text(model)), data.head, -1, [1.0])
+    pattern = model.record(short_text(model))["L0.pattern"][0, find_head(data.head, model.config).head, -1]
     directions, centre = plane(data.values)
     off = np.linalg.norm(data.outputs - data.hard, axis=1)
     bound = (len(data.words) - 1) * np.exp(-data.gap / T) * data.spread
@@ -244,7 +244,7 @@ def temperatures(given: Given) -> Finding:
         drawn("limit", off[-1], within=1e-6),
         drawn("mean", np.abs(data.outputs[0] - data.values.mean(axis=0)).max() / np.abs(data.values).max(), within=1e-2),
         drawn("sums", np.abs(data.weights.sum(axis=1) - 1).max(), within=1e-10),
-        drawn("model", np.abs(data.weights[data.at(1.0)] - ours.weights[0].numpy()).max(), within=1e-10),
+        drawn("model", np.abs(data.weights[data.at(1.0)] - pattern.numpy()).max(), within=1e-10),
         drawn("bound", (off - bound).max(), below=1e-10),
         drawn("between", inside((data.outputs - centre) @ directions, hull((data.values - centre) @ directions)), within=1e-10),
         drawn("words", shown(given, "003-FIG7").has(*map(visible, data.words)), equal=len(data.words)),

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
 
 from headwater.claims.claim import Language
 from headwater.claims.evidence import Finding, drawn, found
@@ -16,6 +15,7 @@ from headwater.claims.figures.shown import legible, shown
 from headwater.claims.given import Given
 from headwater.claims.registry import checks
 from headwater.show.looks import Look
+from headwater.train.loss import cross_entropy
 
 TEXT = "import os"
 TOLD = 6
@@ -213,8 +213,8 @@ def zero_layer(given: Given) -> Finding:
     model = given.model("zero-layer")
     E, U = model.weights.W_E.numpy(), model.weights.W_U.numpy()
     in_context = model.logits([*range(5), data.token])[0, -1].numpy()
-    logits = torch.tensor(data.logits, requires_grad=True)
-    (gradient,) = torch.autograd.grad(cross_entropy(logits[None], torch.tensor([7])), logits)
+    stream = torch.tensor(E[data.token], requires_grad=True)
+    (gradient,) = torch.autograd.grad(cross_entropy(stream[None], model.weights.W_U, None, torch.tensor([7])), stream)
     p_minus_y: Array = np.exp(data.logits) / np.exp(data.logits).sum() - (np.arange(data.vocab) == 7)
     sizes = (
         f"$d \\times V = {data.d} \\times {data.vocab}$",
@@ -226,7 +226,7 @@ def zero_layer(given: Given) -> Finding:
         drawn("context", np.abs(data.logits - in_context).max(), within=1e-10),
         drawn("spectrum", (data.singular**2).sum() / np.sum((E.T @ E) * (U @ U.T)) - 1, within=1e-10),
         drawn("rank", data.rank - data.d, below=1),
-        drawn("gradient", np.abs(gradient.numpy() - p_minus_y).max(), within=1e-10),
+        drawn("gradient", np.abs(gradient.numpy() - p_minus_y @ U.T).max(), within=1e-10),
         drawn("sizes", shown(given, "001-FIG1").has(*sizes), equal=3),
         *(
             drawn(f"named-{language}", shown(given, "001-FIG1", language).has(*words), equal=len(words))
