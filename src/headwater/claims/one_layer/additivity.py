@@ -11,7 +11,7 @@ from headwater.api import Model
 from headwater.circuits.algebra import frobenius
 from headwater.claims.evidence import Finding, beside, corrected, found, outside, reported, stated
 from headwater.claims.given import SMALL, Given
-from headwater.claims.one_layer.as_printed import apart, every_printed, eye
+from headwater.claims.one_layer.as_printed import apart, every_printed, eye, rounding
 from headwater.claims.one_layer.bigram_fits import correlation, distance, of_strangers, seen_pairs, small_seen_pairs
 from headwater.claims.one_layer.held_out import reading
 from headwater.claims.one_layer.optimum import Contexts, bend, centred, logits_at_random, slope
@@ -34,10 +34,11 @@ def additivity(given: Given) -> Finding:
     model, ids = given.drawn(), given.ids()
     terms, whole = terms_of(model, ids), model.logits(ids)[0]
     even = 1 / SMALL.vocab
-    why = given.model("one-layer").record(reading(given).tokens[:1]).explain(position=-1)
+    run = given.model("one-layer").record(reading(given).tokens[:1])
+    why = run.explain(position=-1)
     return found(
         stated("drawn", apart(terms.sum(dim=0), whole), within=1e-10),
-        stated("trained", why.certificate, within=1e-10),
+        stated("trained", why.certificate, within=rounding(run.logits)),
         outside("norm", apart(*summed_under_a_norm(given, frozen=False)), within=1e-10),
         outside("probabilities", apart((terms.softmax(dim=-1) - even).sum(dim=0), whole.softmax(dim=-1) - even), within=1e-10),
         on=given.name("one-layer"),

@@ -54,3 +54,8 @@ def rank(matrix: Tensor) -> int:
 def apart(ours: Tensor, theirs: Tensor) -> float:
     """The largest difference between two tensors' entries."""
     return float((ours - theirs).abs().max())
+
+
+def rounding(values: Tensor) -> float:
+    """How far numbers of this size may be apart by rounding alone: 1e-10, and more where they are above ten thousand."""
+    return max(1e-10, 1e-14 * float(values.abs().max()))

@@ -12,7 +12,7 @@ from headwater.api import Model
 from headwater.circuits.algebra import frobenius
 from headwater.claims.evidence import Finding, beside, corrected, defined, found, outside, stated
 from headwater.claims.given import SMALL, Given
-from headwater.claims.one_layer.as_printed import Printed, apart, every_printed, printed
+from headwater.claims.one_layer.as_printed import Printed, apart, every_printed, printed, rounding
 from headwater.claims.one_layer.held_out import reading
 from headwater.claims.registry import checks
 from headwater.model.presets import named
@@ -101,13 +101,14 @@ def alignment(given: Given) -> Finding:
     assert scale is not None, "a one-layer model has heads"
     q, k = run["L0.queries"][0, 0], run["L0.keys"][0, 0]
     aligned = torch.cosine_similarity(q[:, None], k[None], dim=2) * lengths(q)[:, None] * lengths(k)[None] * scale
-    allowed = run["L0.scores"][0, 0].isfinite()
+    scores = run["L0.scores"][0, 0]
+    allowed = scores.isfinite()
     drawn = given.drawn().record(given.ids())
     A, x = drawn["L0.pattern"][0], drawn["embed"][0].T
     values = torch.stack([A[h] @ (m.W_OV @ x).T for h, m in enumerate(every_printed(given.drawn()))])
     forms = [m.W_Q.T @ m.W_K for m in every_printed(model)]
     return found(
-        stated("alignment", apart(aligned[allowed], run["L0.scores"][0, 0][allowed]), within=1e-10),
+        stated("alignment", apart(aligned[allowed], scores[allowed]), within=rounding(scores[allowed])),
         stated("values", apart(values, drawn["L0.head_writes"][0]), within=1e-10),
         outside("symmetric", min(frobenius(B - B.T) / frobenius(B) for B in forms), within=1e-10),
         outside("positive", max(least_eigenvalue(B + B.T) for B in forms), above=-1e-10),

@@ -16,6 +16,7 @@ from headwater.claims.one_layer.as_printed import apart, every_printed, printed,
 from headwater.claims.one_layer.held_out import reading
 from headwater.claims.one_layer.paths import sum_of_paths, summed_under_a_norm
 from headwater.claims.registry import checks
+from headwater.errors import InputError
 from headwater.shapes import Tokens
 
 PLACED = replace(SMALL, positions=hw.SinusoidalPositions(into="queries-and-keys"))
@@ -113,8 +114,10 @@ def pairs_of_tokens(given: Given) -> Finding:
 def nothing_ahead(given: Given) -> Finding:
     """No weight on a later token, all weights of a row together one, and earlier logits as they were when a later token changes."""
     model, text = given.model("one-layer"), reading(given).tokens[:1]
+    if model.config.attention is None or model.config.attention.mask == "full":
+        raise InputError("heads that see the whole text", "heads under a causal mask", "use another model")
     pattern, half = model.record(text)["L0.pattern"], text.shape[1] // 2
-    changed = torch.cat([text[:, :half], text[:, half:].flip(1)], dim=1)
+    changed = torch.cat([text[:, :half], (text[:, half:] + 1) % model.config.vocab], dim=1)
     return found(
         stated("ahead", pattern.triu(diagonal=1).abs().max(), equal=0),
         stated("rows", apart(pattern.sum(dim=-1), torch.ones(pattern.shape[:-1])), within=1e-10),
