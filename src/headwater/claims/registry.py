@@ -99,8 +99,8 @@ def code_of(id_: str) -> str:
 
 
 def chosen(ids: Sequence[str] = (), *, document: str | None = None, verdict: str | None = None) -> list[Claim]:
-    """The claims that are meant: those of these ids, of this document and of this verdict."""
-    claims = all_claims()
+    """The claims that are meant: those of these ids, in letters of either case, of this document and of this verdict."""
+    claims, ids = all_claims(), [id_.upper() for id_ in ids]
     for id_ in ids:
         if id_ not in claims:
             raise InputError(f"no claim is called {id_:.40}", "an id such as 000-L1", did_you_mean(id_, claims))

@@ -128,14 +128,21 @@ def ask(
 
 def _find(claim: Claim, given: Given) -> tuple[Finding, bool]:
     """What the check finds, and whether on somebody's own model. There, what comes out as no number was no question to ask."""
-    finding = check_of(claim.id)(given)
+    try:
+        finding = check_of(claim.id)(given)
+    except ZeroDivisionError as error:
+        if given.has_own:
+            raise _no_number("a division by nothing") from error
+        raise
     own = bool(finding.on) and given.is_own(finding.on)
     undefined = [fact.name for fact in finding.facts if math.isnan(fact.measured) or math.isnan(fact.bound)]
     if own and undefined and finding.verdict == "unsettled":
-        raise InputError(
-            f"{', '.join(undefined)}: no number", "weights that differ, and a context in which it occurs", "use another model"
-        )
+        raise _no_number(", ".join(undefined))
     return finding, own
+
+
+def _no_number(what: str) -> InputError:
+    return InputError(f"{what}: no number", "weights that are not zero, and a context in which it occurs", "use another model")
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,8 @@ def _drawings(wanted: "Sequence[Claim]", folder: Path) -> "list[Claim]":
     drawings = [claim for claim in wanted if claim.verdict == "figure"]
     if not drawings:
         raise InputError("--figures, and no figure among these claims", "figures", "name none, or some such as 000-FIG1")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--figures {folder}", "a folder", "this is a file: choose another name")
+    if not folder.is_dir() and (folder.exists() or folder.is_symlink()):
+        raise InputError(f"--figures {folder}", "a folder", "this is a file, or a link to nothing: choose another name")
     folder.mkdir(parents=True, exist_ok=True)
     return drawings
 
@@ -113,4 +113,5 @@ def _draw(
             for language, theme in looks:
                 file = folder / f"{claim.id}.{language}.{theme}.{kind}"
                 write_file(file, drawing_of(claim.id).file(given, Look(language, theme), kind))
-    note(f"{len(wanted) * len(looks)} files written to {folder}")
+    count = len(wanted) * len(looks)
+    note(f"{count} file{'s' * (count > 1)} written to {folder}")

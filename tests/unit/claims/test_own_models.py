@@ -33,8 +33,9 @@ def own(tmp_path, monkeypatch, words):
         config = hw.ModelConfig(**{"vocab": 2048, "context": 32, "d_model": 16, "layers": 0, **settings})
         weights = Given.drawn(config).weights
         small = weights.changed({name: times * tensor for name, tensor in weights.tensors().items()})
-        hw.Model(small.to(dtype=torch.float32), words).save(tmp_path / "model")
-        return str(tmp_path / "model")
+        place = tmp_path / f"model-{len(list(tmp_path.iterdir()))}"
+        hw.Model(small.to(dtype=torch.float32), words).save(place)
+        return str(place)
 
     return write
 
@@ -97,6 +98,14 @@ def test_what_comes_out_as_no_number_is_refused_by_name(own):
     answered, refused = asked(place, "001-IN1", "001-E1")
     assert answered == ["001-E1"]
     assert "no number" in refused["001-IN1"]
+    place = own(times=0.0, layers=1, attention=hw.Attention(heads=2, d_head=8))
+    assert set(asked(place, "000-N3", "003-L4")[1]) == {"000-N3", "003-L4"}
+
+
+def test_blocks_whose_norms_have_learned_nothing(own):
+    bare = hw.PreNorm(norm=hw.LayerNorm(gain=False, bias=False))
+    place = own(layers=1, attention=hw.Attention(heads=1, d_head=8), feed_forward=hw.FeedForward(d_mlp=8), norm=bare)
+    assert asked(place, "004-N11") == (["004-N11"], {})
 
 
 def test_a_refusal_is_shown_beside_the_rest(own, headwater):
@@ -136,3 +145,14 @@ def test_no_number_on_the_reference_models_is_an_open_verdict(monkeypatch):
     with Given() as given:
         (answer,) = ask(registry.chosen(["000-E4"]), given, refused=[])
     assert not answer.ok
+
+
+def test_ids_are_found_in_letters_of_either_case():
+    assert registry.chosen(["000-e4", "000-E4"]) == registry.chosen(["000-E4"])
+
+
+def test_figures_do_not_go_through_a_link_to_nothing(headwater, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "gone" / "away")
+    result = headwater("claims", "003-FIG8", "--figures", tmp_path / "link")
+    assert result.returncode == 2
+    assert "a link to nothing" in result.stderr

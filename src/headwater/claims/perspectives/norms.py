@@ -106,7 +106,7 @@ def gain_and_bias(given: Given) -> Finding:
         defined(
             "neutral", max(abs(a - b) for a, b in zip(neutral, numbers(normed(t2[0], 1e-14)[None]), strict=True)), within=1e-10
         ),
-        beside("learned", max(float((gains - 1).abs().max()) for gains in learned)),
+        beside("learned", max((float((gains - 1).abs().max()) for gains in learned), default=0)),
         on=given.name("block"),
     )
 
