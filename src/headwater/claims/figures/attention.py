@@ -168,7 +168,7 @@ def combination(given: Given) -> Finding:
     directions, centre = plane(data.v)
     return found(
         drawn("sums", np.abs(data.weights.sum(axis=1) - 1).max(), within=1e-10),
-        drawn("least", -data.weights.min(), within=0),
+        drawn("least", max(0.0, -data.weights.min()), within=0),
         drawn("means", np.abs(sum(data.weights[:, [m]] * data.v[[m]] for m in range(len(data.v))) - mixed).max(), within=1e-10),
         drawn("hull", inside((mixed - centre) @ directions, hull((data.v - centre) @ directions)), within=1e-10),
         drawn("words", shown(given, "003-FIG4").has(*map(visible, data.words)), equal=len(data.words)),

@@ -16,6 +16,8 @@ from headwater.claims.figures.samples import apart, caption, joined, rendered, t
 from headwater.claims.given import Given
 from headwater.claims.one_layer.held_out import Reading, reading
 from headwater.claims.registry import checks
+from headwater.errors import InputError
+from headwater.model.config import NoPositions
 from headwater.model.weights import Weights
 from headwater.show.diagrams import Diagram, Edge, Group, Label, Node, Thumbnail, chain, draw_diagram
 from headwater.show.looks import Look
@@ -106,6 +108,10 @@ def token_to_logits(given: Given) -> Finding:
     """Four boxes and three arrows: the token's row of W_E, through W_U, is what the model says."""
     data = one_token(given)
     weights = data.model.weights
+    if not isinstance(data.model.config.positions, NoPositions):
+        raise InputError(
+            "positions in the stream", "nothing but the two matrices between token and logits", "use another model"
+        )
     one_hot = torch.nn.functional.one_hot(torch.tensor(data.token), len(data.logits)).double()
     return found(
         *rendered(zero_layer(data), nodes=4, edges=3),

@@ -15,6 +15,7 @@ from headwater.claims.figures.paper import Array, Place, Sheet, sheet, thumbnail
 from headwater.claims.figures.shown import legible, shown
 from headwater.claims.given import Given
 from headwater.claims.registry import checks
+from headwater.errors import InputError
 from headwater.model.record import Record
 from headwater.shapes import whole
 from headwater.show.looks import Look
@@ -320,6 +321,11 @@ def _table(page: Sheet, data: OneLayer) -> None:
 def signature(given: Given) -> Finding:
     """The figure has every matrix, a causal pattern whose rows sum to 1, and skip-trigrams with scores and logits of the model's circuits."""
     data, model = drawing_of("000-FIG1").data(given), given.model("one-layer")
+    attention = model.config.attention
+    if attention is None or attention.mask == "full" or attention.input_bias or attention.output_bias:
+        raise InputError(
+            "heads with biases, or that see the whole text", "matrices alone, and a causal mask", "use another model"
+        )
     run, words = model.record(short_text(model, TEXT, MOST)), shown(given, "000-FIG1")
     look, best = Look(), data.trigrams
     scores = [float(run.attend((0, each.head), each.dest, each.source).value) for each in best]
