@@ -14,51 +14,68 @@ from mutations import MUTATIONS, Mutation
 
 SOURCE = Path(headwater.__file__).parent
 ASK = """
-import json, sys
+import json, os, sys, traceback
 from pathlib import Path
-import torch
+import einops, jaxtyping, matplotlib.figure, numpy, tokenizers, torch
 torch.set_num_threads(1)
-from headwater.claims import given as things
-from headwater.claims.registry import chosen
-from headwater.claims.verdicts import ask
-from headwater.text.corpus import open_corpus
-told, build, folder = {}, things.build_corpus, Path(sys.argv[1])
 
-def corpus(source, words, place):
-    place = folder / words.sha256
-    return open_corpus(place) if place.exists() else build(source, words, place)
+def answers(package, corpora, ids):
+    sys.path.insert(0, package)
+    from headwater.claims import given as things
+    from headwater.claims.registry import chosen
+    from headwater.claims.verdicts import ask
+    from headwater.text.corpus import open_corpus
+    build, told = things.build_corpus, {}
 
-things.build_corpus = corpus
-with things.Given() as given:
-    for claim in chosen(sys.argv[2:]):
+    def corpus(source, words, folder):
+        place = Path(corpora) / words.sha256
+        return open_corpus(place) if place.exists() else build(source, words, place)
+
+    things.build_corpus = corpus
+    with things.Given() as given:
+        for claim in chosen(ids):
+            try:
+                told[claim.id] = next(ask([claim], given)).ok
+            except Exception as error:  # what breaks a check does not pass it
+                told[claim.id] = type(error).__name__
+    return told
+
+for line in sys.stdin:
+    if not os.fork():
         try:
-            told[claim.id] = next(ask([claim], given)).ok
-        except Exception as error:  # what breaks a check does not pass it
-            told[claim.id] = type(error).__name__
-print(json.dumps(told))
+            print(json.dumps(answers(*json.loads(line))), flush=True)
+        except BaseException:
+            print(json.dumps(traceback.format_exc()), flush=True)
+        os._exit(0)
+    os.wait()
 """
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
+def process():
+    """One that has imported what never changes, and forks for each copy of the library."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", ASK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as asked:
+        yield asked
+        asked.stdin.close()
+
+
+@pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
-    """A folder for corpora, which are built once: they are the same for all that is changed elsewhere than in the texts."""
+    """A folder for corpora, which are built once: they are the same whatever is changed in the library, but for its texts."""
     return tmp_path_factory.mktemp("corpora")
 
 
-def ask(package, corpora, ids):
+def ask(process, package, corpora, ids):
     """What becomes of some claims when the library lies in a folder."""
-    environment = {**os.environ, "PYTHONPATH": str(package.parent), "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(
-        [sys.executable, "-c", ASK, str(corpora), *ids],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-        cwd=package.parent,
-    )
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+    process.stdin.write(json.dumps([str(package.parent), str(corpora), ids]) + "\n")
+    process.stdin.flush()
+    told = json.loads(process.stdout.readline())
+    assert isinstance(told, dict), told
+    return told
 
 
 def copy(folder):
@@ -70,18 +87,18 @@ def copy(folder):
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_a_mutation_turns_the_claims_that_it_concerns(mutation: Mutation, corpora, tmp_path):
+def test_a_mutation_turns_the_claims_that_it_concerns(mutation: Mutation, process, corpora, tmp_path):
     package = copy(tmp_path)
     file = package / mutation.file
     text = file.read_text()
     assert text.count(mutation.old) == 1, "the text to change stands there once"
     file.write_text(text.replace(mutation.old, mutation.new))
-    told = ask(package, tmp_path / "corpora" if mutation.file.startswith("text/") else corpora, mutation.ids)
+    told = ask(process, package, tmp_path / "corpora" if mutation.file.startswith("text/") else corpora, mutation.ids)
     assert set(told) == set(mutation.ids)
     assert all(answer is not True for answer in told.values()), told
 
 
-def test_without_a_mutation_all_of_them_pass(corpora, tmp_path):
+def test_without_a_mutation_all_of_them_pass(process, corpora, tmp_path):
     ids = sorted({id_ for mutation in MUTATIONS for id_ in mutation.ids})
-    told = ask(copy(tmp_path), corpora, ids)
+    told = ask(process, copy(tmp_path), corpora, ids)
     assert [id_ for id_, answer in told.items() if answer is not True] == []
