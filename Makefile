@@ -34,7 +34,7 @@ test-models: $(VENV)/.installed-dev ## Load real models that lie inside packages
 	$(PYTEST) -q -m models tests/models
 
 docs: $(VENV)/.installed-docs ## The book, with every claim measured: book/built/site/index.html; then its links and ids are checked
-	$(RUN) book/build.py
+	PYTHONPATH=tests $(RUN) book/build.py
 	$(PYTEST) -q -m docs tests/book tests/docs
 
 check: $(VENV)/.installed-dev ## Lint, format, types, layers

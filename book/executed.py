@@ -12,6 +12,7 @@ from headwater.claims.labels import ROLE, VERDICT, WORDS, bound, number, numbers
 from headwater.claims.registry import TITLES, code_of
 from headwater.claims.verdicts import Answer, counts
 from headwater.show.looks import Look, Theme
+from mutations import MUTATIONS
 from texts import cell, formula, prose
 
 THEMES: tuple[Theme, ...] = ("light", "dark")
@@ -27,6 +28,8 @@ SAID = {
         "examples": "Worked examples, printed and right",
         "contradictions": "Contradictions",
         "stand": "stand",
+        "mutations": "Mutations that the checks caught",
+        "mutated": "In a scratch copy of the library each of these was made, and the claims beside it turned; a test does it again.",
         "check": "The check",
         "elsewhere": "Em português",
         "statements": "statements",
@@ -42,6 +45,8 @@ SAID = {
         "examples": "Exemplos resolvidos, impresso e correto",
         "contradictions": "Contradições",
         "stand": "valem",
+        "mutations": "Mutações que as verificações perceberam",
+        "mutated": "Em uma cópia de rascunho da biblioteca fez-se cada uma destas mudanças, e as afirmações ao lado mudaram; um teste o repete.",
         "check": "A verificação",
         "elsewhere": "In English",
         "statements": "afirmações",
@@ -174,7 +179,14 @@ def _overview(answers: Sequence[Answer], language: Language) -> str:
     for one in contradictions():
         stand = f" ({said['stand']}: {', '.join(one.right)})" if one.right else ""
         lines.append(f"- {', '.join(_link(id_) for id_ in one.ids)}: {prose(one.text(language))}{stand}")
+    lines += [f"\n## {said['mutations']}\n", said["mutated"] + "\n", *_mutations()]
     return "\n".join([*lines, ""])
+
+
+def _mutations() -> list[str]:
+    """The list that the tests go through."""
+    rows = [f"| {cell(one.name)} | `{one.file}` | {', '.join(map(_link, one.ids))} |" for one in MUTATIONS]
+    return ["| | | |\n|---|---|---|", *rows]
 
 
 def _counted(answers: Sequence[Answer], language: Language) -> list[str]:

@@ -14,11 +14,14 @@ from headwater.cli.terminal import say, show_table
 
 def plain(answers: Sequence[Answer], language: Language, refused: Sequence[Refusal] = ()) -> dict[str, Any]:
     """For JSON."""
+    asked = {answer.claim.id for answer in answers}
     return {
         "claims": [answer.plain(language) for answer in answers],
         "counts": [{"document": count.document, "found": count.found, "ledger": count.ledger} for count in counts(answers)],
         "contradictions": [
-            {"ids": list(found.ids), "right": list(found.right), "text": found.text(language)} for found in contradictions()
+            {"ids": list(found.ids), "right": list(found.right), "text": found.text(language)}
+            for found in contradictions()
+            if asked >= set(found.ids)
         ],
         "refused": [each.plain() for each in refused],
         "ok": all(answer.ok for answer in answers),
