@@ -39,7 +39,20 @@ def run(code):
         ["demo", "--help"],
         *(
             [verb, "--help"]
-            for verb in ("train", "eval", "study", "corpus", "heads", "check", "explain", "stream", "ablate", "attend", "atlas", "claims")
+            for verb in (
+                "train",
+                "eval",
+                "study",
+                "corpus",
+                "heads",
+                "check",
+                "explain",
+                "stream",
+                "ablate",
+                "attend",
+                "atlas",
+                "claims",
+            )
         ),
     ],
 )
