@@ -168,7 +168,7 @@ def verdict(facts: Sequence[Fact]) -> Verdict:
 
     A figure, a question or a definition stands when all that must be so is. A number beside its baseline makes the statement one
     for experience, whichever side it lies on, as long as what is exact about it is met. Any other statement holds, holds under
-    conditions when it is met and breaks outside of them, or is false when it is not met and its correction is.
+    conditions when it is met and breaks outside of each of them, or is false when it is not met and its correction is.
     """
     met: dict[Role, list[bool]] = {}
     for fact in facts:
@@ -182,5 +182,6 @@ def verdict(facts: Sequence[Fact]) -> Verdict:
     if not met.get("stated") or not all(met.get("corrected", ())):
         return "unsettled"
     if all(met["stated"]):
-        return "holds" if all(met.get("outside", ())) else "conditions"
+        outsides = set(met.get("outside", [True]))
+        return "unsettled" if len(outsides) == 2 else "holds" if outsides == {True} else "conditions"
     return "false" if "corrected" in met else "unsettled"

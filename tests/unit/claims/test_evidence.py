@@ -29,6 +29,7 @@ met, broken = {"within": 1.0}, {"within": 0.1}
         ([stated("a", 0.5, **met)], "holds"),
         ([stated("a", 0.5, **met), outside("b", 0.5, **met)], "holds"),
         ([stated("a", 0.5, **met), outside("b", 0.5, **broken)], "conditions"),
+        ([stated("a", 0.5, **met), outside("b", 0.5, **broken), outside("c", 0.5, **met)], "unsettled"),
         ([stated("a", 0.5, **broken), corrected("b", 0.5, **met)], "false"),
         ([stated("a", 0.5, **met), stated("b", 0.5, **broken), corrected("c", 0.5, **met)], "false"),
         ([stated("a", 0.5, **broken)], "unsettled"),
