@@ -140,6 +140,12 @@ class Finding:
         return frozenset(fact.name for fact in self.facts if fact.role == "reported" and not fact.passes)
 
     @property
+    def needless(self) -> frozenset[str]:
+        """Conditions without which the statement holds all the same, although it breaks without others."""
+        passing = frozenset(fact.name for fact in self.facts if fact.role == "outside" and fact.passes)
+        return passing if self.verdict == "conditions" else frozenset()
+
+    @property
     def printed(self) -> tuple[Fact, ...]:
         """The numbers of a worked example that the document has; those of a correction are our own."""
         return tuple(fact for fact in self.facts if fact.printed and fact.role != "corrected")
@@ -168,7 +174,7 @@ def verdict(facts: Sequence[Fact]) -> Verdict:
 
     A figure, a question or a definition stands when all that must be so is. A number beside its baseline makes the statement one
     for experience, whichever side it lies on, as long as what is exact about it is met. Any other statement holds, holds under
-    conditions when it is met and breaks outside of each of them, or is false when it is not met and its correction is.
+    conditions when it is met and breaks outside of them, or is false when it is not met and its correction is.
     """
     met: dict[Role, list[bool]] = {}
     for fact in facts:
@@ -182,6 +188,5 @@ def verdict(facts: Sequence[Fact]) -> Verdict:
     if not met.get("stated") or not all(met.get("corrected", ())):
         return "unsettled"
     if all(met["stated"]):
-        outsides = set(met.get("outside", [True]))
-        return "unsettled" if len(outsides) == 2 else "holds" if outsides == {True} else "conditions"
+        return "holds" if all(met.get("outside", ())) else "conditions"
     return "false" if "corrected" in met else "unsettled"

@@ -32,8 +32,8 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Whether the verdict is the recorded one; on the reference models also what the numbers support."""
-        same = self.own or self.finding.unsupported == self.claim.unsupported
+        """Whether the verdict is the recorded one; on the reference models also what the numbers support, and that each condition is one."""
+        same = self.own or (self.finding.unsupported == self.claim.unsupported and not self.finding.needless)
         return self.finding.verdict == self.claim.verdict and same
 
     def plain(self, language: Language) -> dict[str, Any]:

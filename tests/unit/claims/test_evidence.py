@@ -29,7 +29,7 @@ met, broken = {"within": 1.0}, {"within": 0.1}
         ([stated("a", 0.5, **met)], "holds"),
         ([stated("a", 0.5, **met), outside("b", 0.5, **met)], "holds"),
         ([stated("a", 0.5, **met), outside("b", 0.5, **broken)], "conditions"),
-        ([stated("a", 0.5, **met), outside("b", 0.5, **broken), outside("c", 0.5, **met)], "unsettled"),
+        ([stated("a", 0.5, **met), outside("b", 0.5, **broken), outside("c", 0.5, **met)], "conditions"),
         ([stated("a", 0.5, **broken), corrected("b", 0.5, **met)], "false"),
         ([stated("a", 0.5, **met), stated("b", 0.5, **broken), corrected("c", 0.5, **met)], "false"),
         ([stated("a", 0.5, **broken)], "unsettled"),
@@ -78,6 +78,13 @@ def test_a_model_supports_a_statement_when_every_number_is_on_its_side():
     assert finding.supported is False
     assert finding.unsupported == {"b"}
     assert found(stated("a", 2, above=1)).supported is None
+
+
+def test_a_condition_is_needless_where_the_statement_holds_without_it():
+    holds, breaks, also = stated("a", 0.5, **met), outside("b", 0.5, **broken), outside("c", 0.5, **met)
+    assert found(holds, breaks, also).needless == {"c"}
+    assert not found(holds, breaks).needless
+    assert not found(holds, also).needless
 
 
 def test_the_fact_that_stands_for_all_is_the_one_that_decides():
