@@ -81,7 +81,7 @@ def _finite(value: float) -> float | None:
 def _plain_fact(fact: Fact, label: str) -> dict[str, Any]:
     plain: dict[str, Any] = {"role": fact.role, "name": fact.name, "label": label, "measured": _finite(fact.measured)}
     if fact.relation != "none":
-        plain |= {"relation": fact.relation, "bound": fact.bound, "passes": fact.passes}
+        plain |= {"relation": fact.relation, "bound": _finite(fact.bound), "passes": fact.passes}
     if fact.printed:
         plain |= {"printed": list(fact.printed), "right": list(fact.right)}
     return plain
