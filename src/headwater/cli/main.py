@@ -43,6 +43,7 @@ VERBS = {
     "ablate": ("headwater.cli.ablate:ablate", "Take parts away and see what becomes of a prediction."),
     "heads": ("headwater.cli.heads:heads", "Show what the weights say about each head."),
     "atlas": ("headwater.cli.atlas:atlas", "Write out every bigram and skip-trigram of a model, and search them."),
+    "studio": ("headwater.cli.studio:studio", "Look at all of it in a browser."),
     "claims": ("headwater.cli.claims:claims", "Measure every statement of the source documents."),
     "inspect": ("headwater.cli.inspect:inspect", "Show a model's architecture, parameters and tensors."),
     "generate": ("headwater.cli.generate:generate", "Continue a text."),

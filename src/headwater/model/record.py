@@ -138,11 +138,11 @@ class Record(Mapping[str, Tensor]):
 
 
 @torch.no_grad()
-def record(weights: Weights, tokens: Tokens, sites: Iterable[str] = (), *, tap: Tap = NOBODY) -> Record:
+def record(weights: Weights, tokens: Tokens, sites: Iterable[str] = (), *, tap: Tap = NOBODY, watch: Tap = NOBODY) -> Record:
     """Run the model and keep the stream, every write to it, and ``sites`` (names or patterns such as ``"L*.pattern"``).
 
     ``tap`` may intervene on the way; it is asked again when a site that was not kept is made anew, so its answer must depend on
-    the site and the value alone.
+    the site and the value alone. ``watch`` looks on this once, changes nothing, and may end the pass by an error of its own.
 
     >>> from headwater.model.presets import named
     >>> run = record(Weights.draw(named("one-layer"), seed=0), torch.tensor([[1, 2, 3]]))
@@ -151,7 +151,7 @@ def record(weights: Weights, tokens: Tokens, sites: Iterable[str] = (), *, tap: 
     """
     check_tokens(weights.config, tokens)
     recorder = Recorder([*KEPT, *expand(weights.config, sites)])
-    watching = Chain(tap, recorder)
+    watching = Chain(tap, recorder, watch)
     last_norm(weights, final_stream(weights, tokens, watching), watching)
     return Record(weights, tokens, recorder.kept, tap)
 

@@ -1,0 +1,79 @@
+"""What routes share: the studio that they belong to, and how their parameters and answers are described."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
+from fastapi import Query, Request, Response
+from pydantic import BaseModel, ConfigDict
+
+from headwater.studio.errors import Refused
+from headwater.studio.limits import CELLS, TEXT
+from headwater.studio.shelf import Shelf
+from headwater.studio.work import Desk, Stop
+from headwater.version import __version__
+
+Result = TypeVar("Result")
+
+
+class Answer(BaseModel):
+    """An answer in JSON; every one says by which line of Python and of shell it is had without the studio."""
+
+    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="null")
+
+
+class Lines(Answer):
+    """How to have the same numbers without the studio."""
+
+    python: str
+    shell: str
+
+
+class TokenTold(Answer):
+    """A token: its exact text where it has one, how people read it, its id."""
+
+    text: str | None
+    shown: str
+    id: int
+
+
+Named = Annotated[str, Query(min_length=1, max_length=120, description="An id from the studio's shelf.")]
+Text = Annotated[str, Query(min_length=1, max_length=TEXT, description="The text, or ids:1,2,3.")]
+Position = Annotated[int, Query(ge=-(2**31), le=2**31, description="Of a token; from the end where it is negative.")]
+TokenName = Annotated[str, Query(max_length=200, description="A token's exact text, or #id.")]
+HeadAsked = Annotated[str, Query(max_length=20, pattern=r"^[Ll]\d{1,5}[Hh]\d{1,5}$", description="Such as L0H3.")]
+
+
+def shelf(request: Request) -> Shelf:
+    """What the studio serves."""
+    return request.app.state.shelf
+
+
+async def worked(request: Request, lane: str, compute: Callable[[Stop], Result]) -> Result:
+    """What ``compute`` finds, in a lane (``model``, ``search`` or ``files``), for as long as somebody waits for it."""
+    desk: Desk = request.app.state.desk
+    return await desk.answer(request, lane, compute)
+
+
+def numbers(values: Any, **facts: object) -> Response:
+    """An array as its bytes: float32, or uint8 where it is that, row by row; its shape stands in a header."""
+    array = np.ascontiguousarray(values)
+    if array.dtype != np.uint8:
+        array = array.astype("<f4")
+    if array.size > CELLS:
+        raise Refused(413, f"{array.size:,} numbers", f"at most {CELLS:,}", "ask for fewer positions")
+    told = {f"x-{name.replace('_', '-')}": str(value) for name, value in facts.items()}
+    shape = ",".join(map(str, array.shape))
+    return Response(
+        array.tobytes(), media_type="application/octet-stream", headers={"x-shape": shape, "x-dtype": str(array.dtype), **told}
+    )
+
+
+BINARY: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Little-endian numbers, row by row; x-shape and x-dtype (float32 or uint8) say how to read them.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+"""How a route that answers with ``numbers`` is described."""
+VERSION = __version__

@@ -1,0 +1,5 @@
+"""The screen ``atlas``."""
+
+from fastapi import APIRouter
+
+router = APIRouter(tags=["atlas"])

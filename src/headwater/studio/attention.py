@@ -1,0 +1,5 @@
+"""The screen ``attention``."""
+
+from fastapi import APIRouter
+
+router = APIRouter(tags=["attention"])

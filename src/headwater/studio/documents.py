@@ -1,0 +1,5 @@
+"""The screen ``documents``."""
+
+from fastapi import APIRouter
+
+router = APIRouter(tags=["documents"])

@@ -1,0 +1,28 @@
+"""What one request may ask for: nobody, by mistake or by malice, keeps the machine from everybody else."""
+
+BODY_BYTES = 64 * 1024
+"""Of what is sent along; questions are asked in the address."""
+ADDRESS_BYTES = 256 * 1024
+"""Of a request's line and headers: a long text stands in the address."""
+TEXT = 40_000
+"""Letters of a text."""
+TOKENS = 4_096
+"""Tokens of a text; more than the models that people look into can read."""
+ROWS = 1_000
+"""Rows of a table in one answer; the next ones are asked for by their offset."""
+PARTS = 400
+"""Parts in one list."""
+CELLS = 4_194_304
+"""Numbers in one binary answer: 16 MB of float32, a pattern over 2,048 tokens."""
+PICTURE = 24_000_000
+"""Bytes of a drawn figure."""
+SECONDS = 120.0
+"""After which a question is given up."""
+WAITING = 200
+"""Questions that wait their turn; more are refused at once, which is kinder than to let them all wait."""
+RUNS_BYTES = 768 * 2**20
+"""Of runs that stay at hand for the next question about the same text."""
+MODELS_BYTES = 6 * 2**30
+"""Of models that stay loaded; the one that was asked longest ago goes first."""
+FOLLOWERS = 64
+"""Connections that are told of progress at one time."""

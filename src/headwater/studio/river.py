@@ -1,0 +1,5 @@
+"""The screen ``river``."""
+
+from fastapi import APIRouter
+
+router = APIRouter(tags=["river"])

@@ -1,0 +1,149 @@
+"""What all screens ask: what there is, and a text as tokens with what the model would say next."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+
+from headwater.model.config import ModelConfig
+from headwater.settings import kind_of
+from headwater.studio.asked import VERSION, Answer, Named, Text, TokenTold, shelf, worked
+from headwater.studio.work import Stop
+from headwater.trace.run import Run
+
+router = APIRouter(tags=["shared"])
+TEXTS = ("for line in open(", "def main(argv=None):\n    parser =", "import os\nimport sys\n\nclass")
+"""To begin with, in the tokens of our own models."""
+
+
+class ModelTold(Answer):
+    """A model of the shelf."""
+
+    id: str
+    name: str
+    layers: int
+    heads: int
+    d_model: int
+    vocab: int
+    context: int
+    norm: str
+    has_words: bool
+    has_feed_forward: bool
+    atlas: str | None
+    """The id of its atlas, where there is one."""
+    texts: list[str]
+    """To begin with."""
+
+
+class Thing(Answer):
+    """Something else of the shelf."""
+
+    id: str
+    name: str
+
+
+class ShelfTold(Answer):
+    """All that the studio was started with."""
+
+    version: str
+    models: list[ModelTold]
+    atlases: list[Thing]
+    trainings: list[Thing]
+
+
+class Said(Answer):
+    """A token that may come next."""
+
+    token: TokenTold
+    probability: float
+
+
+class Spoken(Answer):
+    """A token of a text, and what the model expects after it."""
+
+    token: TokenTold
+    next: list[Said]
+
+
+class Tokens(Answer):
+    """A text as the model reads it."""
+
+    model: str
+    tokens: list[Spoken]
+
+
+class Reopened(Answer):
+    """What has been forgotten, to be read anew."""
+
+    kind: Literal["model", "atlas"]
+    id: str
+
+
+@router.get("/shelf")
+async def what_there_is(request: Request) -> ShelfTold:
+    """Models, atlases and trainings."""
+    return await worked(request, "files", lambda stop: _shelf(request))
+
+
+def _shelf(request: Request) -> ShelfTold:
+    from headwater.model.sources import look
+
+    there = shelf(request)
+    models: list[ModelTold] = []
+    for item in there.models.values():
+        source = look(item.path)
+        models.append(
+            ModelTold(
+                id=item.id,
+                name=item.name,
+                **_sizes(source.config),
+                has_words=source.words is not None,
+                atlas=there.atlas_of.get(item.id),
+                texts=list(TEXTS) if source.words else ["ids:1,2,3"],
+            )
+        )
+    things = ([Thing(id=each.id, name=each.name) for each in items.values()] for items in (there.atlases, there.trainings))
+    atlases, trainings = things
+    return ShelfTold(version=VERSION, models=models, atlases=atlases, trainings=trainings)
+
+
+def _sizes(config: ModelConfig) -> dict[str, Any]:
+    return {
+        "layers": config.layers,
+        "heads": config.heads,
+        "d_model": config.d_model,
+        "vocab": config.vocab,
+        "context": config.context,
+        "norm": kind_of(type(config.norm)),
+        "has_feed_forward": config.feed_forward is not None,
+    }
+
+
+@router.get("/tokens")
+async def tokens(request: Request, model: Named, text: Text, count: Annotated[int, Query(ge=0, le=50)] = 5) -> Tokens:
+    """The tokens of a text, each with the likeliest next ones."""
+
+    def compute(stop: Stop) -> Tokens:
+        run = shelf(request).run(model, text, stop)
+        spoken = [
+            Spoken(token=told_token(run, int(token)), next=said(run, at, count)) for at, token in enumerate(run.tokens[0])
+        ]
+        return Tokens(model=model, tokens=spoken)
+
+    return await worked(request, "model", compute)
+
+
+def told_token(run: Run, token: int) -> TokenTold:
+    """A token of a run's model."""
+    return TokenTold(text=run.words.text(token), shown=run.words(token), id=token)
+
+
+def said(run: Run, position: int, count: int) -> list[Said]:
+    """The likeliest tokens after a position."""
+    return [Said(token=told_token(run, token), probability=p) for token, p in run.top(position, count)]
+
+
+@router.post("/{kind}/{name}/reopen")
+async def reopen(request: Request, kind: Literal["model", "atlas"], name: str) -> Reopened:
+    """Read the files of a model or an atlas anew: they have been replaced, and somebody knows."""
+    await worked(request, "files", lambda stop: shelf(request).reopen(kind, name))
+    return Reopened(kind=kind, id=name)

@@ -1,0 +1,5 @@
+"""The screen ``stream``."""
+
+from fastapi import APIRouter
+
+router = APIRouter(tags=["stream"])

@@ -1,0 +1,5 @@
+"""The screen ``training``."""
+
+from fastapi import APIRouter
+
+router = APIRouter(tags=["training"])

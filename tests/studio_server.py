@@ -1,0 +1,76 @@
+"""A real studio in a process of its own, for tests that speak HTTP with it or open it in a browser."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+
+@dataclass(frozen=True)
+class Running:
+    """A studio that answers."""
+
+    address: str
+    """``http://127.0.0.1:PORT``"""
+    token: str
+    process: subprocess.Popen
+
+    @property
+    def door(self):
+        """The address that was printed: with the token."""
+        return f"{self.address}/?token={self.token}"
+
+    def client(self, **options):
+        """Somebody who has the token."""
+        headers = {"authorization": f"Bearer {self.token}"}
+        return httpx.Client(base_url=self.address, headers=headers, timeout=60, **options)
+
+    def get(self, route, **query):
+        """An answer in JSON; an error is one of the test."""
+        with self.client() as client:
+            answer = client.get(route, params=query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+@contextmanager
+def studio(*models, folder: Path, atlases=(), environment=None):
+    """Start it on some models, in a folder that it may write to, and end it."""
+    given = ["--atlas", *map(str, atlases)] if atlases else []
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headwater", "studio", *map(str, models), *given, "--no-browser", "--port", "0"],
+        cwd=folder,
+        env={**os.environ, "HEADWATER_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield Running(*_address(process), process)
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+def _address(process):
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        found = re.search(r"(http://[\w.]+:\d+)/\?token=(\S+)", line)
+        if found:
+            # Or it would wait for somebody to read what it says.
+            threading.Thread(target=process.stdout.read, daemon=True).start()
+            return found[1], found[2]
+    raise AssertionError("no studio: " + "".join(said))

@@ -1,0 +1,39 @@
+/** Tokens as people can read them: nothing that is there stays invisible. */
+
+export interface Piece {
+  text: string;
+  marked: boolean;
+}
+
+const SHOWN: Record<string, string> = { " ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍" };
+/** Spaces at an end, controls, and marks that turn, join or hide what stands around them. */
+// eslint-disable-next-line no-control-regex
+const HIDDEN =
+  /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufe00-\ufe0f\ufeff\ufff0-\ufffb\p{Cn}\p{Co}\p{Cs}]/u;
+
+const written = (letter: string): string =>
+  SHOWN[letter] ?? `⟨${letter.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+
+export function visible(text: string): Piece[] {
+  const pieces: Piece[] = [];
+  const letters = [...text];
+  letters.forEach((letter, number) => {
+    const atEnd =
+      letter === " " &&
+      (number === 0 || number === letters.length - 1 || letters[number + 1] === " " || letters[number - 1] === " ");
+    const marked = atEnd || HIDDEN.test(letter);
+    const last = pieces.at(-1);
+    const shown = marked ? written(letter) : letter;
+    if (last && last.marked === marked) last.text += shown;
+    else pieces.push({ text: shown, marked });
+  });
+  return pieces;
+}
+
+/** The same in one string, for drawings. */
+export const legible = (text: string | null, id?: number): string =>
+  text === null
+    ? `#${id ?? "?"}`
+    : visible(text)
+        .map((piece) => piece.text)
+        .join("");
