@@ -19,7 +19,7 @@ help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(VENV)/.installed $(PAGE) ## Run the main job on embedded defaults
-	$(VENV)/bin/headwater demo
+	$(VENV)/bin/headwater demo $(DEMO)
 
 page: $(PAGE) ## Build the studio's page into src/headwater/page
 

@@ -1,6 +1,10 @@
 """``headwater demo``: the main job on embedded defaults."""
 
+import json as plain_json
 import tempfile
+import time
+import urllib.parse
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,15 +20,17 @@ NAME, TEXT, MOST = "one-layer", "for line in open(", 40
 ATLAS, SHOWN = Path("models/one-layer/atlas"), 12
 
 
-def demo(*, json: bool = False) -> int:
-    """Take the one-layer model that comes with Headwater, let it speak, say why, check that the parts add up, and write out its tables.
+def demo(*, browser: bool = True, json: bool = False) -> int:
+    """Take the one-layer model that comes with Headwater, let it speak, say why, check that the parts add up, write out its tables, and open the studio.
 
-    They go to models/one-layer/atlas below the current folder, once: what is there is not made again.
+    The tables go to models/one-layer/atlas below the current folder, once: what is there is not made again. The studio stays open until Ctrl-C.
 
     Parameters
     ----------
+    browser
+        Open the studio in a browser. With --no-browser it is started, asked for its first picture, and ended again.
     json
-        Print one JSON document.
+        Print one JSON document, and open nothing.
     """
     from headwater.api import load
     from headwater.cli.inspect import describe
@@ -56,7 +62,41 @@ def demo(*, json: bool = False) -> int:
     note(
         f'try: headwater atlas search {ATLAS} --source " try" · headwater explain {NAME} "{TEXT}" --by path · headwater attend two-layer "{TEXT}" --head L1H1 · headwater train'
     )
-    return 0 if passed else 1
+    return 0 if _studio(browser=browser) and passed else 1
+
+
+def _studio(*, browser: bool) -> bool:
+    """The studio on our own models, this one first; whether its first picture adds up, where that is asked."""
+    from headwater.cli.studio import OURS, tell
+    from headwater.studio.serve import Place, serve
+    from headwater.studio.shelf import fill
+
+    adds_up: list[bool] = []
+
+    def look(address: str) -> bool:
+        adds_up.append(_first_picture(address))
+        return False
+
+    say("")
+    serve(fill(OURS), Place(), tell if browser else look, browse=browser)
+    return all(adds_up)
+
+
+def _first_picture(address: str) -> bool:
+    """Ask a studio for a river, as its page does, and say how long that took and whether the parts add up."""
+    begun, (place, token) = time.monotonic(), address.split("/?token=")
+    asked = urllib.request.Request(  # noqa: S310  (it is our own)
+        f"{place}/api/river?" + urllib.parse.urlencode({"model": NAME, "text": TEXT}),
+        headers={"authorization": f"Bearer {token}"},
+    )
+    with urllib.request.urlopen(asked) as answer:  # noqa: S310
+        river = plain_json.load(answer)
+    good = river["certificate"] <= river["bound"]
+    took = time.monotonic() - begun
+    say(
+        f"the studio answers: first picture after {took:.1f} s, certificate {river['certificate']:.1e} ({'green' if good else 'RED'})"
+    )
+    return good
 
 
 def _skip_trigrams() -> "Found":

@@ -51,8 +51,11 @@ def studio(
         )
         shelf = fill(models or OURS, atlas or ())
 
-    def ready(address: str) -> None:
-        say(f"the studio is at {address}")
-        note("Ctrl-C ends it")
+    serve(shelf, place, tell, browse=browser)
 
-    serve(shelf, place, ready, browse=browser)
+
+def tell(address: str) -> bool:
+    """Say where the studio is; it goes on."""
+    say(f"the studio is at {address}")
+    note("Ctrl-C ends it")
+    return True

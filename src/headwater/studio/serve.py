@@ -48,8 +48,8 @@ def _is_own(host: str) -> bool:
         return host == "localhost"
 
 
-def serve(shelf: Shelf, place: Place, ready: Callable[[str], None], *, browse: bool = True) -> None:
-    """Serve until interrupted; ``ready`` is told the address once it answers."""
+def serve(shelf: Shelf, place: Place, ready: Callable[[str], bool], *, browse: bool = True) -> None:
+    """Serve until interrupted; ``ready`` is told the address once it answers, and says whether to go on."""
     sockets = [_bound(place)]
     port = sockets[0].getsockname()[1]
     hosts = {f"127.0.0.1:{port}", f"localhost:{port}", *place.names}
@@ -92,11 +92,12 @@ def _bound(place: Place) -> socket.socket:
     raise AssertionError("the last port is any that is free")
 
 
-def _tell(server: uvicorn.Server, address: str, ready: Callable[[str], None], browse: bool) -> None:  # noqa: FBT001  (a thread's target)
+def _tell(server: uvicorn.Server, address: str, ready: Callable[[str], bool], browse: bool) -> None:  # noqa: FBT001  (a thread's target)
     while not server.started:
         time.sleep(0.01)
         if server.should_exit:
             return
-    ready(address)
-    if browse:
+    if not ready(address):
+        server.should_exit = True
+    elif browse:
         webbrowser.open(address)
