@@ -37,7 +37,7 @@ test-peers: $(VENV)/.installed-peers ## Compare with transformers and Transforme
 test-engines: $(VENV)/.installed-engines ## Atlases built by real Dask and Ray workers
 	$(PYTEST) -q -m engines tests/engines
 
-test-slow: $(VENV)/.installed-dev ## The laws with many more examples, trainings and atlases killed again and again, the page of skip-trigrams
+test-slow: $(VENV)/.installed-dev $(PAGE) ## The laws with many more examples, trainings and atlases killed again and again, the page of skip-trigrams
 	HEADWATER_PROFILE=full $(PYTEST) -q -n $(WORKERS) tests/laws
 	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m slow tests
 
