@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from studio_server import studio
 
 pytestmark = pytest.mark.slow
