@@ -26,6 +26,7 @@ def main(training: Path) -> None:
     """Start a studio, open every screen, and keep what is seen."""
     sys.path.insert(0, str(HERE.parent / "tests"))
     from playwright.sync_api import sync_playwright
+
     from studio_server import studio
 
     out = HERE / "built" / "pictures"
