@@ -70,18 +70,21 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("atlas_planted")
 @pytest.mark.timeout(1800)
 def test_what_was_planted_saves_the_most_nats(found):
     assert found.share(found.by_nats) >= 0.95
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("atlas_planted")
 @pytest.mark.timeout(1800)
 def test_what_was_planted_has_the_largest_lift_of_all_that_occurs(found):
     assert found.share(found.seen_by_lift) >= 0.95
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("atlas_planted")
 @pytest.mark.timeout(1800)
 def test_by_lift_alone_what_was_not_planted_was_forced_or_is_never_due(found):
     """The weights cannot say what the text never shows. Of a source with two destinations a head crosses the outs, since lift is a product;

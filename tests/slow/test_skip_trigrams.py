@@ -17,7 +17,7 @@ COMMANDS = [
     for command in re.split(r"^\$ headwater ", block, flags=re.MULTILINE)[1:]
 ]
 IS_SAME_TEXT = f"Python {platform.python_version()}'s library" in PAGE
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("skip_trigrams")]
 
 
 @pytest.fixture(scope="module")
