@@ -87,7 +87,7 @@ async def what_there_is(request: Request) -> ShelfTold:
 def _shelf(request: Request) -> ShelfTold:
     there = shelf(request)
     models: list[ModelTold] = []
-    for item in there.models.values():
+    for item in list(there.models.values()):
         card = there.card(item.id)
         models.append(
             ModelTold(
@@ -99,7 +99,7 @@ def _shelf(request: Request) -> ShelfTold:
                 texts=list(TEXTS) if card.has_words else ["ids:1,2,3"],
             )
         )
-    things = ([Thing(id=each.id, name=each.name) for each in items.values()] for items in (there.atlases, there.trainings))
+    things = ([Thing(id=each.id, name=each.name) for each in list(items.values())] for items in (there.atlases, there.trainings))
     atlases, trainings = things
     return ShelfTold(version=VERSION, models=models, atlases=atlases, trainings=trainings)
 

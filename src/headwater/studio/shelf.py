@@ -108,7 +108,7 @@ class Shelf:
     @property
     def places(self) -> list[tuple[Path, str]]:
         """Where things lie, and what they are called instead."""
-        every = [*self.models.values(), *self.atlases.values(), *self.trainings.values()]
+        every = [item for items in (self.models, self.atlases, self.trainings) for item in list(items.values())]
         return [(item.path, item.name) for item in every if item.path.is_absolute()]
 
     def card(self, name: str) -> Card:
