@@ -5,6 +5,8 @@ import os
 import re
 import threading
 from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 import httpx
@@ -20,6 +22,8 @@ ORIGIN = f"http://{HOST}"
 
 def shelf_of_all(folder):
     """A model with words and an atlas, one without words, and a training: everything that routes can be asked about."""
+    import torch
+
     from headwater import Model
     from headwater.train.recipe import read_recipe
     from headwater.train.run import run_recipe
@@ -27,19 +31,19 @@ def shelf_of_all(folder):
     from tiny import tiny_recipe
     from tiny_atlas import CONFIG, build_here, save_corpus, save_model
 
-    import torch
-
-    save_model(folder / "model")
-    save_corpus(folder / "corpus")
-    build_here(folder, folder / "atlas")
+    own = folder / "tiny"
+    own.mkdir()
+    save_model(own / "model")
+    save_corpus(own / "corpus")
+    build_here(own, own / "atlas")
     Model(random_weights(CONFIG, 1, torch.float32)).save(folder / "wordless")
     run_recipe(read_recipe(tiny_recipe(folder)), folder / "training")
-    return filled(folder, "model", "wordless", "training")
+    return filled(folder, "tiny/model", "wordless", "training")
 
 
 def filled(folder, *models, atlases=()):
     """A shelf as a studio has it that was started in a folder."""
-    before = os.getcwd()
+    before = Path.cwd()
     os.chdir(folder)
     try:
         return fill(models, atlases)
@@ -65,7 +69,10 @@ class Told:
 
     @property
     def httpx(self):
-        return httpx.Response(self.status, headers=self.headers, content=self.body)
+        request = httpx.Request("GET", f"http://{HOST}/")
+        response = httpx.Response(self.status, headers=self.headers, content=self.body, request=request)
+        response.elapsed = timedelta(0)
+        return response
 
     def json(self):
         return self.httpx.json()
@@ -112,7 +119,9 @@ class Studio:
             "raw_path": path,
             "query_string": query,
             "root_path": "",
-            "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers if value is not None],
+            "headers": [
+                (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers if value is not None
+            ],
             "server": ("127.0.0.1", 8321),
             "client": ("127.0.0.1", 50000),
         }
@@ -159,8 +168,18 @@ def is_endless(asked):
 
 
 USUAL = {
-    **{"model": "model", "atlas": "model", "training": "training", "text": "line 7", "head": "L0H0", "token": "e", "kind": "model"},
-    **{"name": "model", "other": "model", "source": "e", "dest": "e", "out": "e"},
+    "model": "tiny",
+    "atlas": "tiny",
+    "training": "training",
+    "text": "line 7",
+    "head": "L0H0",
+    "token": "e",
+    "kind": "model",
+    "name": "tiny",
+    "other": "tiny",
+    "source": "e",
+    "dest": "e",
+    "out": "e",
 }
 """Values by which a route is likely to have something to tell."""
 
@@ -184,7 +203,9 @@ def target(path, parameters, changed=None):
     values = {each["name"]: good(each) for each in parameters} | (changed or {})
     places = {each["name"] for each in parameters if each["in"] == "path"}
     filled_in = re.sub(r"\{(\w+)[^}]*\}", lambda found: quoted(values.get(found[1], "a") or "a"), path)
-    query = "&".join(f"{quoted(name)}={quoted(value)}" for name, value in values.items() if name not in places and value is not None)
+    query = "&".join(
+        f"{quoted(name)}={quoted(value)}" for name, value in values.items() if name not in places and value is not None
+    )
     return f"{filled_in}?{query}" if query else filled_in
 
 

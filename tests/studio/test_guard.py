@@ -14,7 +14,19 @@ from studio_app import HOST, ORIGIN, TOKEN, Studio, is_endless, operations, targ
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get", "X")
 STATIC = sorted(f"/assets/{path.name}" for path in (FOLDER / "assets").glob("*"))[:2]
-PAGES = ("/", "/river", "/favicon.svg", "/nothing", "/api", "/api/", "/api/nothing", "/api/openapi.json", "/assets/nothing.js", "/assets/", *STATIC)
+PAGES = (
+    "/",
+    "/river",
+    "/favicon.svg",
+    "/nothing",
+    "/api",
+    "/api/",
+    "/api/nothing",
+    "/api/openapi.json",
+    "/assets/nothing.js",
+    "/assets/",
+    *STATIC,
+)
 ROUTES = [(method, target(path, parameters), asked) for method, path, parameters, asked in operations()]
 EVERY = [*(("GET", page) for page in PAGES), *((method, place) for method, place, _ in ROUTES)]
 
@@ -56,9 +68,36 @@ def test_no_address_answers_somebody_who_is_not_signed_in(studio, method):
 @pytest.mark.parametrize(
     "host",
     [
-        *("evil.example", "evil.example:8321", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:8322", "localhost:8321", "127.0.0.1.:8321", "127.0.0.1:8321."),
-        *("LOCALHOST:8321", "u@127.0.0.1:8321", "127.0.0.1:8321@evil.example", "127.0.0.1:8321 ", " 127.0.0.1:8321", "127.1:8321", "2130706433:8321"),
-        *("[::1]:8321", "[::ffff:127.0.0.1]:8321", "127.0.0.1:08321", "127.0.0.1:8321,evil.example", "127.0.0.1:8321/", "0.0.0.0:8321", "", "\x00", "é"),
+        *(
+            "evil.example",
+            "evil.example:8321",
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "127.0.0.1:8322",
+            "localhost:8321",
+            "127.0.0.1.:8321",
+            "127.0.0.1:8321.",
+        ),
+        *(
+            "LOCALHOST:8321",
+            "u@127.0.0.1:8321",
+            "127.0.0.1:8321@evil.example",
+            "127.0.0.1:8321 ",
+            " 127.0.0.1:8321",
+            "127.1:8321",
+            "2130706433:8321",
+        ),
+        *(
+            "[::1]:8321",
+            "[::ffff:127.0.0.1]:8321",
+            "127.0.0.1:08321",
+            "127.0.0.1:8321,evil.example",
+            "127.0.0.1:8321/",
+            "0.0.0.0:8321",
+            "",
+            "\x00",
+            "é",
+        ),
     ],
 )
 def test_another_host_is_refused_before_the_token_is_looked_at(studio, host):
@@ -84,8 +123,27 @@ def test_only_targets_that_are_paths_are_answered(studio, place):
 @pytest.mark.parametrize(
     "origin",
     [
-        *(None, "null", "", "http://evil.example", f"https://{HOST}", "http://127.0.0.1", "http://127.0.0.1:8322", "http://127.0.0.1:83210", f"{ORIGIN}/"),
-        *(f"{ORIGIN}.evil.example", f"{ORIGIN}@evil.example", f"http://evil.example#{HOST}", f"{ORIGIN} ", ORIGIN.upper(), HOST, "http://localhost:8321", "file://"),
+        *(
+            None,
+            "null",
+            "",
+            "http://evil.example",
+            f"https://{HOST}",
+            "http://127.0.0.1",
+            "http://127.0.0.1:8322",
+            "http://127.0.0.1:83210",
+            f"{ORIGIN}/",
+        ),
+        *(
+            f"{ORIGIN}.evil.example",
+            f"{ORIGIN}@evil.example",
+            f"http://evil.example#{HOST}",
+            f"{ORIGIN} ",
+            ORIGIN.upper(),
+            HOST,
+            "http://localhost:8321",
+            "file://",
+        ),
     ],
 )
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
@@ -105,14 +163,25 @@ def test_a_browser_that_says_it_comes_from_elsewhere_gets_no_answer(studio, site
     # Another port of this machine is the same site, and is sent our cookie.
     for method, place, _ in ROUTES:
         check_error(studio.ask(place, method, {"sec-fetch-site": site}), 403)
-    check_error(studio.ask("/api/shelf", headers=[("host", HOST), ("authorization", f"Bearer {TOKEN}"), ("sec-fetch-site", "none"), ("sec-fetch-site", site)]), 403)
+    check_error(
+        studio.ask(
+            "/api/shelf",
+            headers=[
+                ("host", HOST),
+                ("authorization", f"Bearer {TOKEN}"),
+                ("sec-fetch-site", "none"),
+                ("sec-fetch-site", site),
+            ],
+        ),
+        403,
+    )
     assert studio.ask("/api/shelf", headers={"sec-fetch-site": "same-origin"}).status == 200
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_answer_to_somebody_signed_in_carries_the_policy(studio, method):
     for own, place in EVERY:
-        if method != own and method != "POST":
+        if method not in (own, "POST"):
             answer = studio.ask(place, method, leave=5)
             check_sealed(answer)
             assert answer.status < 500 or not (FOLDER / "index.html").is_file(), (method, place, answer.body)
@@ -154,9 +223,31 @@ def onwards(answer):
 @pytest.mark.parametrize(
     "path",
     [
-        *("//evil.example", "///evil.example", "/\\evil.example", "/\\/evil.example", "/%5c/evil.example", "/%2f/evil.example", "/%2f%2fevil.example"),
-        *("/..//evil.example", "/%0d%0aLocation:%20http://evil.example", "/\t/evil.example", "/%09//evil.example", "/%EF%BC%8F/evil.example", "/%E2%80%AE//evil"),
-        *("/river//evil.example", '/"><script>', "/;url=//evil.example", "/javascript:alert(1)", "/@evil.example", "/assets/../..//evil.example"),
+        *(
+            "//evil.example",
+            "///evil.example",
+            "/\\evil.example",
+            "/\\/evil.example",
+            "/%5c/evil.example",
+            "/%2f/evil.example",
+            "/%2f%2fevil.example",
+        ),
+        *(
+            "/..//evil.example",
+            "/%0d%0aLocation:%20http://evil.example",
+            "/\t/evil.example",
+            "/%09//evil.example",
+            "/%EF%BC%8F/evil.example",
+            "/%E2%80%AE//evil",
+        ),
+        *(
+            "/river//evil.example",
+            '/"><script>',
+            "/;url=//evil.example",
+            "/javascript:alert(1)",
+            "/@evil.example",
+            "/assets/../..//evil.example",
+        ),
     ],
 )
 def test_signing_in_leads_nowhere_else(studio, path):
@@ -177,7 +268,9 @@ def test_what_stands_beside_the_token_stays_text(studio):
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS"])
-@pytest.mark.parametrize("given", ["", "a", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "%00", "%ff", "é", TOKEN.replace("-", "%2D") + "%00"])
+@pytest.mark.parametrize(
+    "given", ["", "a", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "%00", "%ff", "é", TOKEN.replace("-", "%2D") + "%00"]
+)
 def test_another_token_opens_nothing(studio, method, given):
     for place in ("/", "/river", "/api/shelf"):
         answer = studio.ask(f"{place}?token={given}", method, signed=False)
@@ -215,7 +308,9 @@ def test_cookies_of_others_on_this_machine_do_not_hide_ours(studio, cookie):
 
 def test_the_cookie_of_another_port_opens_nothing(studio):
     for name in ("headwater-8322", "headwater", "Headwater-8321", "headwater-8321 x"):
-        assert studio.ask("/api/shelf", headers={"authorization": None, "cookie": f"{name}={studio.door.session}"}).status == 401
+        assert (
+            studio.ask("/api/shelf", headers={"authorization": None, "cookie": f"{name}={studio.door.session}"}).status == 401
+        )
 
 
 def test_secrets_are_compared_in_constant_time(studio, monkeypatch):
@@ -230,7 +325,16 @@ def test_secrets_are_compared_in_constant_time(studio, monkeypatch):
 
 @pytest.mark.parametrize("length", [str(BODY_BYTES + 1), "9" * 13, "-1", "1e3", "0x10", "", "١"])
 def test_a_body_that_says_it_is_too_long_is_refused(studio, length):
-    check_error(studio.ask("/api/model/model/reopen", "POST", [("host", HOST), ("authorization", f"Bearer {TOKEN}"), ("origin", ORIGIN), ("content-length", length)] if length.isascii() else {"content-length": "\xb2"}), 413)
+    check_error(
+        studio.ask(
+            "/api/model/model/reopen",
+            "POST",
+            [("host", HOST), ("authorization", f"Bearer {TOKEN}"), ("origin", ORIGIN), ("content-length", length)]
+            if length.isascii()
+            else {"content-length": "\xb2"},
+        ),
+        413,
+    )
 
 
 def test_a_body_that_does_not_say_how_long_it_is_ends_where_it_is_too_long(studio):
