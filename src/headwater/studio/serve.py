@@ -76,7 +76,7 @@ def serve(shelf: Shelf, place: Place, ready: Callable[[str], None], *, browse: b
     desk = Desk()
     config = uvicorn.Config(
         studio(shelf, door, desk),
-        log_level="warning",
+        log_level="error",
         access_log=False,
         http=Wire,
         ws="none",

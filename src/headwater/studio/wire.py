@@ -68,6 +68,9 @@ class Wire(H11Protocol):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing: another protocol is answered as if it had not been asked for, and whoever asks shall not fill a terminal."""
+
     def _arm(self) -> None:
         self._patience = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
