@@ -122,10 +122,9 @@ async def tokens(request: Request, model: Named, text: Text, count: Annotated[in
 
     def compute(stop: Stop) -> Tokens:
         run = shelf(request).run(model, text, stop)
-        spoken: list[Spoken] = []
-        for at, token in enumerate(run.tokens[0]):
-            stop()
-            spoken.append(Spoken(token=told_token(run, int(token)), next=said(run, at, count)))
+        spoken = [
+            Spoken(token=told_token(run, int(token)), next=said(run, at, count)) for at, token in enumerate(run.tokens[0])
+        ]
         return Tokens(model=model, tokens=spoken)
 
     return await worked(request, "model", compute)
