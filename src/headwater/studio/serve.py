@@ -1,8 +1,11 @@
 """Start the studio: a socket on this machine, a token for this start, and a browser."""
 
+import logging
+import os
 import re
 import secrets
 import socket
+import sys
 import threading
 import time
 import webbrowser
@@ -24,6 +27,8 @@ from headwater.studio.work import Desk
 PORT = 8321
 BACKLOG = 128
 """Connections that wait to be taken."""
+REST_SECONDS = 3.0
+"""For work to come to a step at which it can end."""
 SHORTEST = 16
 LONGEST = 200
 """Letters of a token that somebody chose."""
@@ -66,6 +71,19 @@ def _is_own(host: str) -> bool:
         return host == "localhost"
 
 
+class _Server(uvicorn.Server):
+    """As uvicorn has it, but who waits for an answer when it ends is told so, and does not hold it up."""
+
+    def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
+        super().__init__(config)
+        self._desk = desk
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        self._desk.close()
+        await super().shutdown(sockets)
+
+
 def serve(shelf: Shelf, place: Place, ready: Callable[[str], None], *, browse: bool = True) -> None:
     """Serve until interrupted; ``ready`` is told the address once it answers."""
     sockets = [_bound(place)]
@@ -86,13 +104,20 @@ def serve(shelf: Shelf, place: Place, ready: Callable[[str], None], *, browse: b
         h11_max_incomplete_event_size=ADDRESS_BYTES,
         timeout_graceful_shutdown=2,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config, desk)
     address = f"http://{shown}:{port}/?token={quote(door.token, safe='')}"
     threading.Thread(target=_tell, args=(server, address, ready, browse), daemon=True).start()
     if shelf.models:
         # While the browser starts: who comes first does not wait for it.
         desk.ahead("model", lambda stop: shelf.model(next(iter(shelf.models))))
-    server.run(sockets)
+    # Whoever is cut off at the end is no error.
+    logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
+    try:
+        server.run(sockets)
+    finally:
+        if not desk.rest(REST_SECONDS):
+            sys.stdout.flush()
+            os._exit(130)
 
 
 def _written(host: str) -> str:

@@ -99,7 +99,9 @@ def _shelf(request: Request) -> ShelfTold:
                 texts=list(TEXTS) if card.has_words else ["ids:1,2,3"],
             )
         )
-    things = ([Thing(id=each.id, name=each.name) for each in list(items.values())] for items in (there.atlases, there.trainings))
+    things = (
+        [Thing(id=each.id, name=each.name) for each in list(items.values())] for items in (there.atlases, there.trainings)
+    )
     atlases, trainings = things
     return ShelfTold(version=VERSION, models=models, atlases=atlases, trainings=trainings)
 

@@ -6,6 +6,7 @@ turns: one that has sent fifty questions does not keep another one waiting for a
 
 import asyncio
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -36,7 +37,7 @@ class Stop:
         self._set.set()
 
 
-@dataclass
+@dataclass(eq=False)
 class _Job(Generic[Answer]):
     compute: Callable[[Stop], Answer]
     stop: Stop = field(default_factory=Stop)
@@ -48,6 +49,7 @@ class Lane:
 
     def __init__(self, name: str, threads: int) -> None:
         self._waiting: OrderedDict[str, deque[_Job[Any]]] = OrderedDict()
+        self._running: list[_Job[Any]] = []
         self._there = threading.Condition()
         for number in range(threads):
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True).start()
@@ -82,19 +84,30 @@ class Lane:
             if jobs:
                 # Behind all others: everyone has a turn before it has its second.
                 self._waiting[tab] = jobs
+            self._running.append(job)
             return job
 
     def _work(self) -> None:
         while True:
             job = self._next()
-            if not job.future.set_running_or_notify_cancel():
-                continue
-            try:
-                job.future.set_result(job.compute(job.stop))
-            except BaseException as error:  # noqa: BLE001  (it is raised again where somebody waits)
-                job.future.set_exception(_bearable(error))
+            if job.future.set_running_or_notify_cancel():
+                try:
+                    job.future.set_result(job.compute(job.stop))
+                except BaseException as error:  # noqa: BLE001  (it is raised again where somebody waits)
+                    job.future.set_exception(_bearable(error))
+            with self._there:
+                self._running.remove(job)
+                self._there.notify_all()
             # Or the last answer would stay in memory until the next question comes.
             del job
+
+    def rest(self, deadline: float) -> bool:
+        """Begin nothing more, and end what can be ended; whether nothing is being worked on by then."""
+        with self._there:
+            self._waiting.clear()
+            for job in self._running:
+                job.stop.now()
+            return self._there.wait_for(lambda: not self._running, max(0.0, deadline - time.monotonic()))
 
 
 def _bearable(error: BaseException) -> Exception:
@@ -118,7 +131,8 @@ class Desk:
     """All lanes of a studio."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
-        self.seconds = seconds
+        self.seconds, self.is_closed = seconds, False
+        self._asking: set[asyncio.Future[None]] = set()
         # Models use all cores by themselves; two at once would only get in each other's way.
         self._lanes = {"model": Lane("model", 1), "search": Lane("search", 2), "files": Lane("files", 2)}
 
@@ -128,19 +142,38 @@ class Desk:
 
     async def answer(self, request: Request, lane: str, compute: Callable[[Stop], Answer]) -> Answer:
         """What ``compute`` finds; given up when whoever asked has gone."""
+        if self.is_closed:
+            raise _closed()
         job: _Job[Answer] = _Job(compute)
         self._lanes[lane].put(request.headers.get("x-tab", "")[:64], job)
         wrapped, gone = asyncio.wrap_future(job.future), asyncio.ensure_future(_left(request))
+        self._asking.add(gone)
         try:
             await asyncio.wait([wrapped, gone], timeout=self.seconds, return_when=asyncio.FIRST_COMPLETED)
             if wrapped.done():
                 return wrapped.result()
             if gone.done():
-                raise Gone
+                raise _closed() if self.is_closed else Gone
             given = f"a question of more than {self.seconds:g} s"
             raise Refused(504, given, "a smaller one", "ask for less, or use the command line")
         finally:
+            self._asking.discard(gone)
             gone.cancel()
             if not wrapped.done():
                 job.stop.now()
                 wrapped.cancel()
+
+    def close(self) -> None:
+        """Tell everybody who waits that the studio ends; in the event loop's own thread."""
+        self.is_closed = True
+        for gone in list(self._asking):
+            gone.cancel()
+
+    def rest(self, seconds: float) -> bool:
+        """End all work; whether none is left after some seconds. Python must not end under a library that computes: that is a crash."""
+        deadline = time.monotonic() + seconds
+        return all([lane.rest(deadline) for lane in self._lanes.values()])  # noqa: C419  (every one, also after one that does not)
+
+
+def _closed() -> Refused:
+    return Refused(503, "a studio that is being ended", "one that runs", "start it again")
