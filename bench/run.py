@@ -13,11 +13,12 @@ import explain
 import forward
 import search
 import spectra
+import studio
 import topk
 import training
 
 HERE = Path(__file__).parent
-TABLES = [forward, training, topk, spectra, composition, explain, atlas, search]
+TABLES = [forward, training, topk, spectra, composition, explain, atlas, search, studio]
 PEERS = ["torch", "transformers", "transformer-lens", "faiss-cpu", "numba", "numpy"]
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -21,6 +21,8 @@ class Running:
     """``http://127.0.0.1:PORT``"""
     token: str
     process: subprocess.Popen
+    said: list = field(default_factory=list)
+    """Lines that it has printed, and those that it prints."""
 
     @property
     def door(self):
@@ -41,11 +43,11 @@ class Running:
 
 
 @contextmanager
-def studio(*models, folder: Path, atlases=(), environment=None):
+def studio(*models, folder: Path, atlases=(), environment=None, options=("--port", "0")):
     """Start it on some models, in a folder that it may write to, and end it."""
-    given = ["--atlas", *map(str, atlases)] if atlases else []
+    given = [*(["--atlas", *map(str, atlases)] if atlases else []), *options]
     process = subprocess.Popen(
-        [sys.executable, "-m", "headwater", "studio", *map(str, models), *given, "--no-browser", "--port", "0"],
+        [sys.executable, "-m", "headwater", "studio", *map(str, models), *given, "--no-browser"],
         cwd=folder,
         env={**os.environ, "HEADWATER_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **(environment or {})},
         stdout=subprocess.PIPE,
@@ -53,7 +55,7 @@ def studio(*models, folder: Path, atlases=(), environment=None):
         text=True,
     )
     try:
-        yield Running(*_address(process), process)
+        yield _running(process)
     finally:
         process.send_signal(signal.SIGINT)
         try:
@@ -64,13 +66,13 @@ def studio(*models, folder: Path, atlases=(), environment=None):
         process.stdout.close()
 
 
-def _address(process):
+def _running(process):
     said = []
     for line in process.stdout:
         said.append(line)
         found = re.search(r"(http://[\w.]+:\d+)/\?token=(\S+)", line)
         if found:
             # Or it would wait for somebody to read what it says.
-            threading.Thread(target=process.stdout.read, daemon=True).start()
-            return found[1], found[2]
+            threading.Thread(target=said.extend, args=(process.stdout,), daemon=True).start()
+            return Running(found[1], found[2], process, said)
     raise AssertionError("no studio: " + "".join(said))

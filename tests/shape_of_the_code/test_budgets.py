@@ -52,6 +52,7 @@ def run(code):
                 "attend",
                 "atlas",
                 "claims",
+                "studio",
             )
         ),
     ],

@@ -85,23 +85,23 @@ async def what_there_is(request: Request) -> ShelfTold:
 
 
 def _shelf(request: Request) -> ShelfTold:
-    from headwater.model.sources import look
-
     there = shelf(request)
     models: list[ModelTold] = []
-    for item in there.models.values():
-        source = look(item.path)
+    for item in list(there.models.values()):
+        card = there.card(item.id)
         models.append(
             ModelTold(
                 id=item.id,
                 name=item.name,
-                **_sizes(source.config),
-                has_words=source.words is not None,
+                **_sizes(card.config),
+                has_words=card.has_words,
                 atlas=there.atlas_of.get(item.id),
-                texts=list(TEXTS) if source.words else ["ids:1,2,3"],
+                texts=list(TEXTS) if card.has_words else ["ids:1,2,3"],
             )
         )
-    things = ([Thing(id=each.id, name=each.name) for each in items.values()] for items in (there.atlases, there.trainings))
+    things = (
+        [Thing(id=each.id, name=each.name) for each in list(items.values())] for items in (there.atlases, there.trainings)
+    )
     atlases, trainings = things
     return ShelfTold(version=VERSION, models=models, atlases=atlases, trainings=trainings)
 
