@@ -15,7 +15,14 @@ SCREENS = (shared, river, attention, stream, atlas, training, documents)
 
 def describe() -> FastAPI:
     """The routes alone, as their description has them; nothing is served and nobody is kept out."""
-    app = FastAPI(title="Headwater studio", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json")
+    app = FastAPI(
+        title="Headwater studio",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        redirect_slashes=False,
+    )
     for screen in SCREENS:
         app.include_router(screen.router, prefix="/api", responses=RESPONSES)
     answer_errors(app)

@@ -52,7 +52,13 @@ def shelf(request: Request) -> Shelf:
 async def worked(request: Request, lane: str, compute: Callable[[Stop], Result]) -> Result:
     """What ``compute`` finds, in a lane (``model``, ``search`` or ``files``), for as long as somebody waits for it."""
     desk: Desk = request.app.state.desk
-    return await desk.answer(request, lane, compute)
+    there = shelf(request)
+
+    def checked(stop: Stop) -> Result:
+        with there.unchanged():
+            return compute(stop)
+
+    return await desk.answer(request, lane, checked)
 
 
 def numbers(values: Any, **facts: object) -> Response:

@@ -6,7 +6,6 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
-from headwater.model.sources import look
 from headwater.studio.asked import Answer, Lines, Named, shelf
 from headwater.studio.atlas_asked import lines
 from headwater.studio.errands import Event, errand
@@ -37,7 +36,7 @@ async def how(request: Request, model: Named) -> Buildable:
     there = shelf(request)
     place = there.atlas_place(model).relative_to(there.here).as_posix()
     name = there.models[model].name
-    text = "" if look(there.models[model].path).words is None else "--text standard-library "
+    text = "--text standard-library " if there.card(model).has_words else ""
     command = f"headwater atlas build {shlex.quote(name)} {text}--out {shlex.quote(place)}"
     told = lines(f"hw.build_atlas({name!r}, {place!r})", command)
     return Buildable(model=model, place=place, building=model in _building(request), lines=told)

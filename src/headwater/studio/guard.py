@@ -5,11 +5,12 @@ this machine fails here); what changes something must come from our own page (``
 exchanged for, or the token itself in ``Authorization``. Whatever is answered carries a policy under which a page can reach nothing but this server.
 """
 
+import asyncio
 import hmac
 import re
 import secrets
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
+from html import escape
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,7 +18,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.studio.errors import told
-from headwater.studio.limits import BODY_BYTES
+from headwater.studio.limits import ADDRESS_BYTES, BODY_BYTES, BODY_SECONDS
+from headwater.studio.page import SCREENS
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -34,6 +36,12 @@ HEADERS = {
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
 SAFE = frozenset({"GET", "HEAD"})
+NEAR = frozenset({"same-origin", "none"})
+"""Where a browser may say that a question comes from: our page, or a person who typed the address. Another port of this machine is neither."""
+PLACES = frozenset({"/", *(f"/{screen}" for screen in SCREENS)})
+"""Where somebody who signs in may have wanted to go."""
+FIELDS = 100
+"""Of an address that are looked through for the token, before it is known who asks."""
 
 
 @dataclass(frozen=True)
@@ -64,64 +72,93 @@ class Guard:
         """Let a request in, or answer it here."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            # Nothing here speaks anything else: there is one way in.
-            return
-        headers = Headers(scope=scope)
-        refusal = self._refusal(scope, headers)
-
-        async def sealed(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
-            await send(message)
-
-        if refusal is not None:
-            await refusal(scope, receive, sealed)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, _sealed(scope, send))
         else:
-            await self.app(scope, _bounded(receive), sealed)
+            # Nothing here speaks anything else: there is one way in.
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope, Headers(scope=scope))
+        if refusal is None:
+            try:
+                body = await asyncio.wait_for(_body(receive), BODY_SECONDS)
+            except TimeoutError:
+                refusal = told(408, "a request without an end", f"all of it within {BODY_SECONDS:g} s", "send it again")
+            else:
+                if body is not None:
+                    await self.app(scope, _again(body, receive), send)
+                    return
+                refusal = told(413, "a body without an end", f"at most {BODY_BYTES:,} bytes", "send less")
+        await refusal(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         """Why a request is not let in; None where it is."""
-        hosts, method = headers.getlist("host"), scope["method"]
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if not scope["path"].startswith("/"):
+            return told(400, "the address of another server", "one that begins with a slash", "ask the other server")
         if len(hosts) != 1 or hosts[0] not in self.door.hosts:
             return told(
                 403, f"the host {' and '.join(hosts)!r:.80}", "this studio's own address", "open the address that it printed"
             )
-        if method not in SAFE and headers.get("origin") not in self.door.origins:
+        if scope["method"] not in SAFE and not (len(origins) == 1 and origins[0] in self.door.origins):
             return told(
-                403, f"a request from {headers.get('origin', 'nowhere')!r:.80}", "the studio's own page", "ask from there"
+                403, f"a request from {' and '.join(origins) or 'nowhere'!r:.80}", "the studio's own page", "ask from there"
             )
-        if headers.get("sec-fetch-site") == "cross-site" and scope["path"].startswith("/api"):
+        if scope["path"].startswith("/api") and not NEAR.issuperset(headers.getlist("sec-fetch-site")):
             return told(403, "a request from another site", "the studio's own page", "ask from there")
-        length = headers.get("content-length", "0")
-        if not re.fullmatch(r"\d{1,12}", length, re.ASCII) or int(length) > BODY_BYTES:
-            return told(413, f"a body of {length:.20} bytes", f"at most {BODY_BYTES:,}", "send less")
-        return self._sign_in(scope, headers)
+        return _too_long(scope, headers) or self._sign_in(scope, headers)
 
     def _sign_in(self, scope: Scope, headers: Headers) -> Response | None:
-        if _equal(_cookie(headers, self.door.cookie), self.door.session):
-            return self._without_token(scope, already=True)
-        if _equal(headers.get("authorization", "").removeprefix("Bearer "), self.door.token):
-            return None
-        return self._without_token(scope, already=False) or _please(scope)
+        bearer = [each.removeprefix("Bearer ") for each in headers.getlist("authorization") if each.startswith("Bearer ")]
+        is_known = _among(self.door.session, _cookies(headers, self.door.cookie)) or _among(self.door.token, bearer)
+        return self._exchanged(scope) or (None if is_known else _please(scope))
 
-    def _without_token(self, scope: Scope, *, already: bool) -> Response | None:
-        """The token in an address becomes a cookie, and the address loses it: it shall not stand in a history."""
-        asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = [value for name, value in asked if name == "token"]
-        if scope["method"] != "GET" or not given or not (already or _equal(given[0], self.door.token)):
+    def _exchanged(self, scope: Scope) -> Response | None:
+        """The token in a page's address becomes a cookie, and the address loses it: it shall not stand in a history.
+
+        Whatever else is called token there is a token of a text, and none of ours.
+        """
+        if scope["method"] != "GET" or scope["path"].startswith("/api") or b"token=" not in scope["query_string"]:
             return None
-        rest = urlencode([(name, value) for name, value in asked if name != "token"])
-        # A path may not begin with two slashes, or it would be read as another host's.
-        place = "/" + re.sub(r"[^\w/.~-]", "", scope["path"].lstrip("/")) + (f"?{rest}" if rest else "")
+        try:
+            asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=FIELDS)
+        except ValueError:
+            return None
+        rest = [(name, value) for name, value in asked if not (name == "token" and _among(self.door.token, [value]))]
+        if len(rest) == len(asked):
+            return None
+        place = scope["path"] if scope["path"] in PLACES else "/"
+        address = escape(f"{place}?{urlencode(rest)}" if rest else place)
         # A page that goes on by itself, not a redirect: after a click elsewhere a strict cookie is not sent along with a redirect.
         answer = HTMLResponse(
-            f'<!doctype html><meta http-equiv="refresh" content="0;url={_quoted(place)}"><title>Headwater</title><link rel="icon" href="data:,">'
+            f'<!doctype html><meta http-equiv="refresh" content="0;url={address}"><title>Headwater</title><link rel="icon" href="data:,">'
         )
         answer.set_cookie(self.door.cookie, self.door.session, httponly=True, samesite="strict", path="/")
-        answer.headers["cache-control"] = "no-store"
         return answer
+
+
+def _too_long(scope: Scope, headers: Headers) -> Response | None:
+    if len(scope["path"]) + len(scope["query_string"]) > ADDRESS_BYTES:
+        return told(414, "an address that is too long", f"at most {ADDRESS_BYTES:,} bytes", "ask for less")
+    length = headers.get("content-length", "0")
+    if not re.fullmatch(r"\d{1,12}", length, re.ASCII) or int(length) > BODY_BYTES:
+        return told(413, f"a body of {length:.20} bytes", f"at most {BODY_BYTES:,}", "send less")
+    return None
+
+
+def _sealed(scope: Scope, send: Send) -> Send:
+    """Whatever is sent, under the policy; and kept by nobody, unless it is a file of the page."""
+
+    async def sealed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers.update(HEADERS)
+            if not scope["path"].startswith("/assets/") or message["status"] >= 400:
+                headers.setdefault("cache-control", "no-store")
+        await send(message)
+
+    return sealed
 
 
 def _please(scope: Scope) -> Response:
@@ -135,30 +172,36 @@ def _please(scope: Scope) -> Response:
     return HTMLResponse(page, status_code=401)
 
 
-def _bounded(receive: Receive) -> Receive:
-    """A body that does not say how long it is ends where it would be too long."""
-    seen = 0
-
-    async def counted() -> Message:
-        nonlocal seen
+async def _body(receive: Receive) -> bytes | None:
+    """What is sent along, also where it does not say how long it is; None where that is too long."""
+    seen = bytearray()
+    while len(seen) <= BODY_BYTES:
         message = await receive()
-        seen += len(message.get("body", b""))
-        return message if seen <= BODY_BYTES else {"type": "http.disconnect"}
-
-    return counted
-
-
-def _cookie(headers: Headers, name: str) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+        if message["type"] == "http.disconnect":
+            # Half of a request asks for nothing.
+            return None
+        seen += message.get("body", b"")
+        if not message.get("more_body", False):
+            return bytes(seen) if len(seen) <= BODY_BYTES else None
+    return None
 
 
-def _equal(given: str, needed: str) -> bool:
-    return hmac.compare_digest(given.encode(), needed.encode())
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Hand over a body that has been read, and then whatever comes."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def received() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return received
 
 
-def _quoted(address: str) -> str:
-    return address.replace("&", "&amp;").replace('"', "%22").replace("<", "%3C").replace(">", "%3E").replace("'", "%27")
+def _cookies(headers: Headers, name: str) -> list[str]:
+    """All cookies of a name. Other servers of this machine set theirs too, in whatever spelling: none of them hides ours."""
+    pairs = (each.strip().partition("=") for line in headers.getlist("cookie") for each in line.split(";"))
+    return [value for key, _, value in pairs if key == name]
+
+
+def _among(needed: str, given: list[str]) -> bool:
+    """Whether one of these is it; how long the answer takes tells nothing about how nearly."""
+    return any([hmac.compare_digest(each.encode(), needed.encode()) for each in given])  # noqa: C419  (all of them, always)

@@ -2,8 +2,14 @@
 
 BODY_BYTES = 64 * 1024
 """Of what is sent along; questions are asked in the address."""
-ADDRESS_BYTES = 256 * 1024
-"""Of a request's line and headers: a long text stands in the address."""
+BODY_SECONDS = 10.0
+"""In which all of it must be there."""
+ADDRESS_BYTES = 512 * 1024
+"""Of a request's line and headers: a long text stands in the address, in which a letter may take twelve bytes."""
+HEAD_SECONDS = 15.0
+"""In which a request's line and headers must be there."""
+CONNECTIONS = 400
+"""That are open at one time; of more, the one that has been silent longest goes."""
 TEXT = 40_000
 """Letters of a text."""
 TOKENS = 4_096
@@ -18,8 +24,10 @@ PICTURE = 24_000_000
 """Bytes of a drawn figure."""
 SECONDS = 120.0
 """After which a question is given up."""
-WAITING = 200
+WAITING = 300
 """Questions that wait their turn; more are refused at once, which is kinder than to let them all wait."""
+WAITING_OF_TAB = 100
+"""Of which one tab may have so many: it does not take the others' places."""
 RUNS_BYTES = 768 * 2**20
 """Of runs that stay at hand for the next question about the same text."""
 MODELS_BYTES = 6 * 2**30

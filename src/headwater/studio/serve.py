@@ -1,5 +1,6 @@
 """Start the studio: a socket on this machine, a token for this start, and a browser."""
 
+import re
 import secrets
 import socket
 import threading
@@ -8,6 +9,7 @@ import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
+from urllib.parse import quote
 
 import uvicorn
 
@@ -16,9 +18,14 @@ from headwater.studio.app import studio
 from headwater.studio.guard import Door
 from headwater.studio.limits import ADDRESS_BYTES
 from headwater.studio.shelf import Shelf
+from headwater.studio.wire import Wire
+from headwater.studio.work import Desk
 
 PORT = 8321
+BACKLOG = 128
+"""Connections that wait to be taken."""
 SHORTEST = 16
+LONGEST = 200
 """Letters of a token that somebody chose."""
 
 
@@ -35,10 +42,21 @@ class Place:
 
     def __post_init__(self) -> None:
         if not _is_own(self.host) and self.token is None:
-            given = f"--host {self.host}, which others can reach"
-            raise InputError(given, "a token of your own", "set HEADWATER_TOKEN, or leave --host out")
-        if self.token is not None and len(self.token) < SHORTEST:
-            raise InputError(f"a token of {len(self.token)} letters", f"at least {SHORTEST}", "choose a longer one")
+            raise _open_to_all(self.host)
+        if self.token is not None and not re.fullmatch(rf"[!-~]{{{SHORTEST},{LONGEST}}}", self.token):
+            needed = f"{SHORTEST} to {LONGEST} letters, digits or signs of ASCII, without a blank"
+            raise InputError(f"a token of {len(self.token)} letters", needed, "choose another one")
+        if not 0 <= self.port < 2**16:
+            raise InputError(f"--port {self.port}", "a number from 0 to 65535", "choose another")
+        odd = next((name for name in self.names if not re.fullmatch(r"[a-z0-9.\[\]:-]+", name)), None)
+        if odd is not None:
+            raise InputError(f"--name {odd}", "a name as browsers write it, with its port", "write lab.example:8321")
+
+
+def _open_to_all(host: str) -> InputError:
+    return InputError(
+        f"--host {host}, which others can reach", "a token of your own", "set HEADWATER_TOKEN, or leave --host out"
+    )
 
 
 def _is_own(host: str) -> bool:
@@ -52,42 +70,59 @@ def serve(shelf: Shelf, place: Place, ready: Callable[[str], None], *, browse: b
     """Serve until interrupted; ``ready`` is told the address once it answers."""
     sockets = [_bound(place)]
     port = sockets[0].getsockname()[1]
-    hosts = {f"127.0.0.1:{port}", f"localhost:{port}", *place.names}
-    shown = "127.0.0.1" if place.host in ("0.0.0.0", "localhost") else place.host  # noqa: S104  (it is compared, not bound)
-    hosts.add(f"{shown}:{port}")
-    door = Door(frozenset(hosts), place.token or secrets.token_urlsafe(24), f"headwater-{port}")
+    shown = _written("127.0.0.1" if place.host in ("", "0.0.0.0", "localhost") else place.host)  # noqa: S104  (it is compared, not bound)
+    hosts = {f"{name}{end}" for name in ("127.0.0.1", "localhost", shown) for end in _endings(port)}
+    door = Door(frozenset({*hosts, *place.names}), place.token or secrets.token_urlsafe(24), f"headwater-{port}")
+    desk = Desk()
     config = uvicorn.Config(
-        studio(shelf, door),
+        studio(shelf, door, desk),
         log_level="warning",
         access_log=False,
-        http="h11",
+        http=Wire,
         ws="none",
         lifespan="off",
         server_header=False,
+        proxy_headers=False,
         h11_max_incomplete_event_size=ADDRESS_BYTES,
         timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)
-    address = f"http://{shown}:{port}/?token={door.token}"
+    address = f"http://{shown}:{port}/?token={quote(door.token, safe='')}"
     threading.Thread(target=_tell, args=(server, address, ready, browse), daemon=True).start()
+    if shelf.models:
+        # While the browser starts: who comes first does not wait for it.
+        desk.ahead("model", lambda stop: shelf.model(next(iter(shelf.models))))
     server.run(sockets)
 
 
+def _written(host: str) -> str:
+    """An address as it stands in another one."""
+    return {"::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+
+
+def _endings(port: int) -> tuple[str, ...]:
+    """How a browser writes a port: not at all where it is the usual one."""
+    return ("", ":80") if port == 80 else (f":{port}",)
+
+
 def _bound(place: Place) -> socket.socket:
-    """The socket; where the usual port is taken, any that is free."""
-    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    """The socket, already listening; where the usual port is taken, any that is free."""
     for port in dict.fromkeys((place.port, 0)):
-        found = socket.socket(family, socket.SOCK_STREAM)
+        found = socket.socket(socket.AF_INET6 if ":" in place.host else socket.AF_INET, socket.SOCK_STREAM)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((place.host, port))
+            # Now, not later: until one of them listens, two studios that start at once could have the same port.
+            found.listen(BACKLOG)
         except OSError as reason:
             found.close()
             if port == 0 or place.port != PORT:
-                raise InputError(
-                    f"--host {place.host} --port {port} ({reason.strerror})", "a port that is free", "choose another"
-                ) from None
+                given = f"--host {place.host} --port {port} ({reason.strerror})"
+                raise InputError(given, "a port that is free", "choose another") from None
             continue
+        if place.token is None and not ip_address(found.getsockname()[0]).is_loopback:
+            found.close()
+            raise _open_to_all(place.host)
         return found
     raise AssertionError("the last port is any that is free")
 

@@ -85,23 +85,23 @@ async def what_there_is(request: Request) -> ShelfTold:
 
 
 def _shelf(request: Request) -> ShelfTold:
-    from headwater.model.sources import look
-
     there = shelf(request)
     models: list[ModelTold] = []
-    for item in there.models.values():
-        source = look(item.path)
+    for item in list(there.models.values()):
+        card = there.card(item.id)
         models.append(
             ModelTold(
                 id=item.id,
                 name=item.name,
-                **_sizes(source.config),
-                has_words=source.words is not None,
+                **_sizes(card.config),
+                has_words=card.has_words,
                 atlas=there.atlas_of.get(item.id),
-                texts=list(TEXTS) if source.words else ["ids:1,2,3"],
+                texts=list(TEXTS) if card.has_words else ["ids:1,2,3"],
             )
         )
-    things = ([Thing(id=each.id, name=each.name) for each in items.values()] for items in (there.atlases, there.trainings))
+    things = (
+        [Thing(id=each.id, name=each.name) for each in list(items.values())] for items in (there.atlases, there.trainings)
+    )
     atlases, trainings = things
     return ShelfTold(version=VERSION, models=models, atlases=atlases, trainings=trainings)
 
@@ -124,9 +124,10 @@ async def tokens(request: Request, model: Named, text: Text, count: Annotated[in
 
     def compute(stop: Stop) -> Tokens:
         run = shelf(request).run(model, text, stop)
-        spoken = [
-            Spoken(token=told_token(run, int(token)), next=said(run, at, count)) for at, token in enumerate(run.tokens[0])
-        ]
+        spoken: list[Spoken] = []
+        for at, token in enumerate(run.tokens[0]):
+            stop()
+            spoken.append(Spoken(token=told_token(run, int(token)), next=said(run, at, count)))
         return Tokens(model=model, tokens=spoken)
 
     return await worked(request, "model", compute)

@@ -7,10 +7,12 @@ is an error and not a number from one model beside a number from another.
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.errors import HeadwaterError, InputError, did_you_mean
 from headwater.studio.errors import Refused, changed
@@ -20,18 +22,25 @@ from headwater.studio.work import Stop
 if TYPE_CHECKING:
     from headwater.api import Model
     from headwater.atlas.atlas import Atlas
+    from headwater.model.config import ModelConfig
     from headwater.model.source import Source
     from headwater.trace.run import Run
     from headwater.train.folder import RunFolder
 
-Stamp = tuple[tuple[str, int, int, int], ...]
+Stamp = tuple[tuple[str, int, int, int, int], ...]
 Value = TypeVar("Value")
 
 
 def stamp(paths: Iterable[Path]) -> Stamp:
-    """Which files these are: name, inode, size and time of the last change; what is not there is no part of it."""
-    states = ((path, path.stat()) for path in paths if path.is_file())
-    return tuple((str(path), state.st_ino, state.st_size, state.st_mtime_ns) for path, state in states)
+    """Which files these are: name, inode, size, times of the last change of what is in them and of anything; what is not there is no part of it."""
+    found: list[tuple[str, int, int, int, int]] = []
+    for path in paths:
+        with suppress(OSError):
+            state = path.stat()
+            if S_ISREG(state.st_mode):
+                # What is in a file cannot change without the last of these, whatever is done to the others afterwards.
+                found.append((str(path), state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -47,11 +56,19 @@ class Item:
     """Of an atlas: its folder as whoever started the studio would type it there, for lines that give the same numbers."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class Card:
+    """What is known of a model without its numbers."""
+
+    config: "ModelConfig"
+    has_words: bool
+
+
+@dataclass(eq=False)
 class _Opened:
     """A value, the files that it was read from as they were then, and how large it is."""
 
-    value: object
+    value: Any
     files: list[Path]
     were: Stamp
     size: int
@@ -60,6 +77,12 @@ class _Opened:
     def is_fresh(self) -> bool:
         """Whether the files are still those."""
         return stamp(self.files) == self.were
+
+
+class _Used(threading.local):
+    """What the answer that a thread works on was made from."""
+
+    things: "dict[tuple[str, str], _Opened] | None" = None
 
 
 @dataclass
@@ -73,14 +96,38 @@ class Shelf:
     """By a model's id, the id of its atlas."""
     here: Path = field(default_factory=Path.cwd)
     """Where the studio was started: what it writes, it writes below."""
+    cards: dict[str, Card] = field(default_factory=dict[str, Card])
+    """By a model's id, what was last known of it."""
     _open: "OrderedDict[tuple[str, str], _Opened]" = field(default_factory=OrderedDict[tuple[str, str], _Opened])
+    _were: dict[tuple[str, str], _Opened] = field(default_factory=dict[tuple[str, str], _Opened])
+    """What had to make room, without what was in it: its files must still be those when it is read again."""
     _runs: "OrderedDict[tuple[str, tuple[int, ...]], Run]" = field(
         default_factory=OrderedDict[tuple[str, tuple[int, ...]], "Run"]
     )
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _doors: dict[tuple[str, str], threading.RLock] = field(default_factory=dict[tuple[str, str], threading.RLock])
+    """Held while a thing is read: one that takes its time keeps nobody from the others."""
+    _used: _Used = field(default_factory=_Used)
+
+    @property
+    def places(self) -> list[tuple[Path, str]]:
+        """Where things lie, and what they are called instead."""
+        every = [item for items in (self.models, self.atlases, self.trainings) for item in list(items.values())]
+        return [(item.path, item.name) for item in every if item.path.is_absolute()]
+
+    def card(self, name: str) -> Card:
+        """What is known of a model: as it was opened; else as its files are; else, where they cannot be read, as they were."""
+        item, there = _known(self.models, name, "model"), self._open.get(("model", name)) or self._were.get(("model", name))
+        if there is None:
+            with suppress(HeadwaterError, OSError):
+                self.cards[item.id] = _card(item.path)
+        return self.cards[item.id]
 
     def model(self, name: str) -> "Model":
         """A model, loaded when it is first asked for; refused once its files are others."""
+        return self._model(name).value
+
+    def _model(self, name: str) -> _Opened:
         from headwater.api import load
 
         item = _known(self.models, name, "model")
@@ -91,7 +138,7 @@ class Shelf:
         from headwater.studio.opened import open_checked
 
         item = _known(self.atlases, name, "atlas")
-        return self._opened("atlas", item, lambda: open_checked(item.path), atlas_files, size=lambda _: 0)
+        return self._opened("atlas", item, lambda: open_checked(item.path), atlas_files, size=lambda _: 0).value
 
     def training(self, name: str) -> "RunFolder":
         """A training's folder; it may be growing while it is read."""
@@ -103,21 +150,25 @@ class Shelf:
         """What a model did with a text; ``ids:1,2,3`` is a text by its tokens."""
         from headwater.studio.opened import record_until
 
+        # A run makes sites again when it is asked for them, and keeps them: it is no thing for two threads.
+        assert is_alone(), "runs belong to the lane of models"
         if len(text) > TEXT:
             raise Refused(413, f"a text of {len(text):,} letters", f"at most {TEXT:,}", "give a shorter one")
-        loaded = self.model(model)
-        tokens = loaded.tokens(_ids(text) if text.startswith("ids:") else text)
+        opened = self._model(model)
+        tokens = opened.value.tokens(_ids(text) if text.startswith("ids:") else text)
         if tokens.shape[1] > TOKENS:
             raise Refused(413, f"a text of {tokens.shape[1]:,} tokens", f"at most {TOKENS:,}", "give a shorter one")
         key = (model, tuple(int(token) for token in tokens[0]))
         with self._lock:
-            if key in self._runs:
-                self._runs.move_to_end(key)
-                return self._runs[key]
-        found = record_until(loaded, tokens, stop)
+            found = self._runs.get(key)
+        if found is None:
+            found = record_until(opened.value, tokens, stop)
         with self._lock:
-            self._runs[key] = found
-            while len(self._runs) > 1 and sum(run.size for run in self._runs.values()) > RUNS_BYTES:
+            # Unless it has been opened anew meanwhile: then this one is of a model that nobody asks about any more.
+            if self._open.get(("model", model)) is opened:
+                self._runs[key] = found
+                self._runs.move_to_end(key)
+            while len(self._runs) > 1 and sum(map(_run_size, self._runs.values())) > RUNS_BYTES:
                 self._runs.popitem(last=False)
         return found
 
@@ -133,10 +184,23 @@ class Shelf:
                 item = self.models[model]
                 self.atlas_of[model] = _add(self.atlases, item.id, item.name, place, _typed(place, self.here)).id
             self._open.pop(("atlas", self.atlas_of[model]), None)
+            self._were.pop(("atlas", self.atlas_of[model]), None)
             return self.atlas_of[model]
 
-    def check_unchanged(self, kind: str, name: str) -> None:
+    @contextmanager
+    def unchanged(self) -> Generator[None]:
         """Refuse an answer whose files changed while it was made: half of it would be of one thing, half of another."""
+        before, self._used.things = self._used.things, {}
+        try:
+            yield
+            for (_, name), opened in self._used.things.items():
+                if not opened.is_fresh:
+                    raise changed(name)
+        finally:
+            self._used.things = before
+
+    def check_unchanged(self, kind: str, name: str) -> None:
+        """The same for one thing, at once."""
         there = self._open.get((kind, name))
         if there is not None and not there.is_fresh:
             raise changed(name)
@@ -146,8 +210,12 @@ class Shelf:
         item = _known({"model": self.models, "atlas": self.atlases}[kind], name, kind)
         with self._lock:
             self._open.pop((kind, item.id), None)
-            for key in [key for key in self._runs if kind == "model" and key[0] == item.id]:
-                del self._runs[key]
+            self._were.pop((kind, item.id), None)
+            self._forget_runs(kind, item.id)
+
+    def _forget_runs(self, kind: str, name: str) -> None:
+        for key in [key for key in self._runs if kind == "model" and key[0] == name]:
+            del self._runs[key]
 
     def _opened(
         self,
@@ -157,25 +225,58 @@ class Shelf:
         files: Callable[[Path], list[Path]],
         *,
         size: Callable[[Value], int],
-    ) -> Value:
+    ) -> _Opened:
         key = (kind, item.id)
         with self._lock:
-            there = self._open.get(key)
-            if there is not None:
-                if not there.is_fresh:
-                    raise changed(item.name)
+            door = self._doors.setdefault(key, threading.RLock())
+        with door:
+            there = self._open.get(key) or self._were.get(key)
+            if there is not None and not there.is_fresh:
+                raise changed(item.name)
+            if there is None or there.value is None:
+                there = _read_at_rest(item, read, files, size)
+                self._keep(key, there)
+        with self._lock:
+            if key in self._open:
                 self._open.move_to_end(key)
-                return there.value  # pyright: ignore[reportReturnType]
-            paths = files(item.path)
-            were = stamp(paths)
-            value = read()
-            opened = _Opened(value, paths, were, size(value))
-            if not opened.is_fresh:
-                raise Refused(503, f"{item.name} was being written while it was read", "files that rest", "try again")
+        if self._used.things is not None:
+            self._used.things[key] = there
+        return there
+
+    def _keep(self, key: tuple[str, str], opened: _Opened) -> None:
+        """Let a thing lie open; where there is too much, what was asked longest ago is closed."""
+        with self._lock:
             self._open[key] = opened
-            while len(self._open) > 1 and sum(each.size for each in self._open.values()) > MODELS_BYTES:
-                self._open.popitem(last=False)
-            return value
+            self._were.pop(key, None)
+            if key[0] == "model":
+                self.cards[key[1]] = Card(opened.value.config, opened.value.tokenizer is not None)
+            for other in [other for other in self._open if other != key and self._open[other].size]:
+                if sum(each.size for each in self._open.values()) > MODELS_BYTES:
+                    self._were[other] = replace(self._open.pop(other), value=None)
+                    self._forget_runs(*other)
+
+
+def is_alone() -> bool:
+    """Whether this thread is none of those of which several work side by side."""
+    return not threading.current_thread().name.startswith(("search-", "files-"))
+
+
+def _read_at_rest(
+    item: Item, read: Callable[[], Value], files: Callable[[Path], list[Path]], size: Callable[[Value], int]
+) -> _Opened:
+    paths = files(item.path)
+    were = stamp(paths)
+    value = read()
+    opened = _Opened(value, paths, were, size(value))
+    if not opened.is_fresh:
+        raise Refused(503, f"{item.name} was being written while it was read", "files that rest", "try again")
+    return opened
+
+
+def _run_size(run: "Run") -> int:
+    """Bytes of all that a run holds: also of what was made again, and of its logits."""
+    tensors = [*run.made.values(), *(value for name, value in vars(run).items() if name == "logits")]
+    return run.size + sum(tensor.nbytes for tensor in tensors)
 
 
 def _known(items: "OrderedDict[str, Item]", name: str, what: str) -> Item:
@@ -193,6 +294,13 @@ def _ids(text: str) -> list[int]:
     if not all(re.fullmatch(r"\d{1,9}", each, re.ASCII) for each in numbers):
         raise InputError(f"{text!r:.60} as ids", "whole numbers", "write ids:12,7,33")
     return [int(each) for each in numbers]
+
+
+def _card(path: Path) -> Card:
+    from headwater.model.sources import look
+
+    source: Source = look(path)
+    return Card(source.config, source.words is not None)
 
 
 def _model_size(model: "Model") -> int:
@@ -236,6 +344,7 @@ def fill(models: Sequence[str | Path], atlases: Sequence[str | Path] = (), here:
                 continue
             raise
         item = _add(shelf.models, _called(path), str(given), path)
+        shelf.cards[item.id] = Card(source.config, source.words is not None)
         beside = (source.path / "atlas", source.path.parent / "atlas", shelf.atlas_place(item.id))
         found = next((place for place in beside if _is_atlas(place)), None)
         if found is not None:

@@ -15,11 +15,9 @@ from typing import Any, Generic, TypeVar
 from fastapi import Request
 
 from headwater.studio.errors import Gone, Refused
-from headwater.studio.limits import SECONDS, WAITING
+from headwater.studio.limits import SECONDS, WAITING, WAITING_OF_TAB
 
 Answer = TypeVar("Answer")
-EVERY = 0.05
-"""Seconds between two looks at whether somebody is still there."""
 
 
 class Stop:
@@ -57,10 +55,23 @@ class Lane:
     def put(self, tab: str, job: _Job[Any]) -> None:
         """Let a question wait its turn."""
         with self._there:
-            if sum(map(len, self._waiting.values())) >= WAITING:
-                raise Refused(429, f"{WAITING} questions that wait already", "fewer at once", "wait for some answers")
+            if self._is_full(tab):
+                self._forget_cancelled()
+            if self._is_full(tab):
+                raise Refused(429, "too many questions that wait already", "fewer at once", "wait for some answers")
             self._waiting.setdefault(tab, deque()).append(job)
             self._there.notify()
+
+    def _is_full(self, tab: str) -> bool:
+        return len(self._waiting.get(tab, ())) >= WAITING_OF_TAB or sum(map(len, self._waiting.values())) >= WAITING
+
+    def _forget_cancelled(self) -> None:
+        """Let go of those for whom nobody waits any more; their places are others'."""
+        for tab, jobs in list(self._waiting.items()):
+            left = deque(job for job in jobs if not job.future.cancelled())
+            self._waiting[tab] = left
+            if not left:
+                del self._waiting[tab]
 
     def _next(self) -> _Job[Any]:
         with self._there:
@@ -81,9 +92,26 @@ class Lane:
             try:
                 job.future.set_result(job.compute(job.stop))
             except BaseException as error:  # noqa: BLE001  (it is raised again where somebody waits)
-                job.future.set_exception(error)
+                job.future.set_exception(_bearable(error))
             # Or the last answer would stay in memory until the next question comes.
             del job
+
+
+def _bearable(error: BaseException) -> Exception:
+    """An error as an event loop can hand it on: a thread's exit, or a panic of a library, ends an answer and not the server."""
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in str(error)):
+        return Refused(503, "more memory than there is", "a smaller question", "ask about a shorter text, or a smaller model")
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    told = RuntimeError(f"{type(error).__name__}: {error}")
+    told.__cause__ = error
+    return told
+
+
+async def _left(request: Request) -> None:
+    """Ends when whoever asked has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 class Desk:
@@ -94,26 +122,25 @@ class Desk:
         # Models use all cores by themselves; two at once would only get in each other's way.
         self._lanes = {"model": Lane("model", 1), "search": Lane("search", 2), "files": Lane("files", 2)}
 
+    def ahead(self, lane: str, compute: Callable[[Stop], object]) -> None:
+        """Work on something for which nobody waits yet; what goes wrong is told to whoever asks for it."""
+        self._lanes[lane].put("", _Job(compute))
+
     async def answer(self, request: Request, lane: str, compute: Callable[[Stop], Answer]) -> Answer:
         """What ``compute`` finds; given up when whoever asked has gone."""
         job: _Job[Answer] = _Job(compute)
         self._lanes[lane].put(request.headers.get("x-tab", "")[:64], job)
-        wrapped = asyncio.wrap_future(job.future)
-        deadline = asyncio.get_running_loop().time() + self.seconds
+        wrapped, gone = asyncio.wrap_future(job.future), asyncio.ensure_future(_left(request))
         try:
-            while not wrapped.done():
-                await asyncio.wait([wrapped], timeout=EVERY)
-                if not wrapped.done() and await request.is_disconnected():
-                    raise Gone
-                if not wrapped.done() and asyncio.get_running_loop().time() > deadline:
-                    raise Refused(
-                        504,
-                        f"a question of more than {self.seconds:g} s",
-                        "a smaller one",
-                        "ask for less, or use the command line",
-                    )
-            return wrapped.result()
+            await asyncio.wait([wrapped, gone], timeout=self.seconds, return_when=asyncio.FIRST_COMPLETED)
+            if wrapped.done():
+                return wrapped.result()
+            if gone.done():
+                raise Gone
+            given = f"a question of more than {self.seconds:g} s"
+            raise Refused(504, given, "a smaller one", "ask for less, or use the command line")
         finally:
+            gone.cancel()
             if not wrapped.done():
                 job.stop.now()
                 wrapped.cancel()

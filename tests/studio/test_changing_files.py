@@ -1,0 +1,333 @@
+"""Files that change while they are served: an error, or the right numbers, and never a mixture."""
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+import headwater
+from headwater.studio import shelf as shelves
+from headwater.studio.errors import Refused
+from headwater.studio.work import Stop
+from hostile_values import places_told
+from studio_app import Studio, filled
+from studio_fuzz import check
+
+ASKED = "/api/tokens?model=first&text=line+7&count=3"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    from tiny_atlas import save_model
+
+    save_model(tmp_path / "first")
+    save_model(tmp_path / "other", seed=1)
+    return tmp_path
+
+
+@pytest.fixture
+def studio(folder):
+    there = Studio(filled(folder, "first", "other"))
+    yield there
+    there.close()
+
+
+def numbers(folder):
+    """What the library says of the model that lies there now."""
+    run = headwater.load(folder / "first").record("line 7")
+    return [run.top(position, 3) for position in range(run.tokens.shape[1])]
+
+
+def told(answer):
+    return [[(each["token"]["id"], each["probability"]) for each in token["next"]] for token in answer.json()["tokens"]]
+
+
+def weights(folder):
+    return next((folder / "first").glob("*.safetensors"))
+
+
+def touch(folder):
+    os.utime(weights(folder), ns=(1, 1))
+
+
+def truncate(folder):
+    os.truncate(weights(folder), weights(folder).stat().st_size // 2)
+
+
+def empty(folder):
+    os.truncate(weights(folder), 0)
+
+
+def delete(folder):
+    weights(folder).unlink()
+
+
+def delete_all(folder):
+    shutil.rmtree(folder / "first")
+
+
+def overwrite_in_place(folder):
+    """Other numbers of the same size, and the time of the last change put back: as ``rsync --inplace --times`` may."""
+    path, state = weights(folder), weights(folder).stat()
+    data = bytearray(path.read_bytes())
+    data[-40:] = bytes(40)
+    with path.open("r+b") as file:
+        file.write(data)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+def replace_by_another(folder):
+    shutil.rmtree(folder / "first", ignore_errors=True)
+    shutil.copytree(folder / "other", folder / "first")
+
+
+def replace_by_a_link(folder):
+    shutil.rmtree(folder / "first")
+    (folder / "first").symlink_to(folder / "other")
+
+
+def make_unreadable(folder):
+    weights(folder).chmod(0)
+
+
+def make_a_folder_of_it(folder):
+    weights(folder).unlink()
+    weights_path = folder / "first" / "model.safetensors"
+    weights_path.mkdir(exist_ok=True)
+
+
+def make_a_pipe_of_it(folder):
+    path = weights(folder)
+    path.unlink()
+    os.mkfifo(path)
+
+
+def break_the_words(folder):
+    (folder / "first" / "tokenizer.json").write_text("{")
+
+
+def break_the_configuration(folder):
+    (folder / "first" / "config.json").write_text("{")
+
+
+DAMAGES = [
+    *(touch, truncate, empty, delete, delete_all, overwrite_in_place, replace_by_another, replace_by_a_link, make_unreadable),
+    *(make_a_folder_of_it, make_a_pipe_of_it, break_the_words, break_the_configuration),
+]
+RECOVER = {touch, replace_by_another, replace_by_a_link, *([make_unreadable] if os.geteuid() == 0 else [])}
+"""After which the files are a model again, or still."""
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_model_whose_files_change_is_refused_until_it_is_opened_again(studio, folder, damage):
+    first = studio.ask(ASKED)
+    assert told(first) == numbers(folder)
+    damage(folder)
+    for _ in range(2):
+        answer = studio.ask(ASKED)
+        assert answer.status in (409, 503)
+        assert set(answer.json()) == {"given", "needed", "do"}
+        assert places_told(answer.body) == []
+        assert "probability" not in answer.body.decode()
+    shelf = studio.ask("/api/shelf").json()
+    assert [model["d_model"] for model in shelf["models"]] == [8, 8], "one that is gone takes no other with it"
+    assert studio.ask(ASKED.replace("model=first", "model=other")).status == 200
+    assert studio.ask("/api/model/first/reopen", "POST").status == 200
+    answer = studio.ask(ASKED)
+    if damage in RECOVER:
+        assert told(answer) == numbers(folder)
+    else:
+        check(answer, damage.__name__)
+        assert answer.status == 409
+    if not (folder / "first").is_symlink():
+        replace_by_another(folder)
+    studio.ask("/api/model/first/reopen", "POST")
+    assert told(studio.ask(ASKED)) == numbers(folder)
+
+
+def test_a_model_that_changes_before_anybody_asked_is_the_one_that_is_told_of(studio, folder):
+    replace_by_another(folder)
+    assert told(studio.ask(ASKED)) == numbers(folder)
+
+
+@pytest.mark.parametrize("damage", [overwrite_in_place, replace_by_another, truncate, delete])
+def test_files_that_change_while_an_answer_is_made_spoil_it(studio, folder, damage, monkeypatch):
+    from headwater.studio import opened
+
+    before, real = numbers(folder), opened.record_until
+
+    def meanwhile(*asked):
+        run = real(*asked)
+        damage(folder)
+        return run
+
+    monkeypatch.setattr(opened, "record_until", meanwhile)
+    answer = studio.ask(ASKED)
+    assert answer.status == 409 or told(answer) == before
+    assert studio.ask(ASKED).status == 409
+
+
+def test_files_that_change_while_they_are_read_are_not_taken(studio, folder, monkeypatch):
+    import headwater.api
+
+    real = headwater.api.load
+
+    def meanwhile(path):
+        model = real(path)
+        overwrite_in_place(folder)
+        return model
+
+    monkeypatch.setattr(headwater.api, "load", meanwhile)
+    assert studio.ask(ASKED).status == 503
+    monkeypatch.setattr(headwater.api, "load", lambda path: 1 / 0)
+    assert studio.ask(ASKED).status == 500
+    monkeypatch.setattr(headwater.api, "load", real)
+    shutil.rmtree(folder / "first")
+    shutil.copytree(folder / "other", folder / "first")
+    assert told(studio.ask(ASKED)) == numbers(folder), "an error stays with whom it was told"
+
+
+def test_a_run_of_the_model_before_is_not_kept_for_the_model_after(studio, folder, monkeypatch):
+    from headwater.studio import opened
+
+    real, has_begun, may_end = opened.record_until, threading.Event(), threading.Event()
+
+    def slowly(*asked):
+        run = real(*asked)
+        has_begun.set()
+        assert may_end.wait(20)
+        return run
+
+    monkeypatch.setattr(opened, "record_until", slowly)
+    answer = studio.begin(ASKED)
+    assert has_begun.wait(20)
+    monkeypatch.setattr(opened, "record_until", real)
+    replace_by_another(folder)
+    assert studio.ask("/api/model/first/reopen", "POST").status == 200
+    may_end.set()
+    assert answer.result(20).status == 409
+    assert told(studio.ask(ASKED)) == numbers(folder)
+
+
+def test_a_model_that_made_room_is_still_the_one_that_was_opened(studio, folder, monkeypatch):
+    monkeypatch.setattr(shelves, "MODELS_BYTES", 1)
+    other = ASKED.replace("model=first", "model=other")
+    before = told(studio.ask(ASKED))
+    assert studio.ask(other).status == 200
+    assert len(studio.shelf._open) == 1
+    assert not any(key[0] == "first" for key in studio.shelf._runs), "its runs hold its weights"
+    assert told(studio.ask(ASKED)) == before
+    assert studio.ask(other).status == 200
+    replace_by_another(folder)
+    assert studio.ask(ASKED).status == 409
+    studio.ask("/api/model/first/reopen", "POST")
+    assert told(studio.ask(ASKED)) == numbers(folder)
+
+
+def test_runs_are_counted_with_all_that_they_hold(studio, monkeypatch):
+    run = studio.shelf.run("first", "line 7", Stop())
+    before = shelves._run_size(run)
+    made, logits = run["L0.pattern"], run.logits
+    assert shelves._run_size(run) == before + made.nbytes + logits.nbytes
+    monkeypatch.setattr(shelves, "RUNS_BYTES", 2 * before)
+    for number in range(10):
+        studio.shelf.run("first", f"line {number}", Stop())
+    assert len(studio.shelf._runs) <= 2
+
+
+def test_one_that_is_read_slowly_keeps_nobody_from_another(studio, monkeypatch):
+    import headwater.api
+
+    real, has_begun, may_end = headwater.api.load, threading.Event(), threading.Event()
+
+    def slowly(path):
+        if Path(path).name == "first":
+            has_begun.set()
+            assert may_end.wait(20)
+        return real(path)
+
+    monkeypatch.setattr(headwater.api, "load", slowly)
+    reading = threading.Thread(target=studio.shelf.model, args=("first",))
+    reading.start()
+    assert has_begun.wait(20)
+    assert studio.shelf.model("other").config.d_model == 8
+    assert studio.ask("/api/shelf").status == 200
+    assert studio.ask("/api/model/other/reopen", "POST").status == 200
+    may_end.set()
+    reading.join()
+
+
+def test_runs_are_for_one_thread(studio):
+    refused = []
+
+    def elsewhere():
+        try:
+            studio.shelf.run("first", "line 7", Stop())
+        except AssertionError as error:
+            refused.append(error)
+
+    for name in ("search-0", "files-1"):
+        thread = threading.Thread(target=elsewhere, name=name)
+        thread.start()
+        thread.join()
+    assert len(refused) == 2
+
+
+@pytest.fixture(scope="module")
+def atlas_folder(tmp_path_factory):
+    from tiny_atlas import build_here, save_model
+
+    folder = tmp_path_factory.mktemp("atlas")
+    save_model(folder / "model")
+    build_here(folder, folder / "atlas", with_text=False)
+    return folder
+
+
+@pytest.mark.parametrize("what", ["touched", "cut", "deleted", "in place", "replaced", "damaged"])
+def test_an_atlas_whose_files_change_is_refused_also_while_it_is_searched(atlas_folder, tmp_path, what):
+    shutil.copytree(atlas_folder, tmp_path / "tiny")
+    shelf = filled(tmp_path, "tiny/model")
+    table = next((tmp_path / "tiny" / "atlas" / "trigrams").rglob("*.parquet"))
+
+    def change():
+        data = table.read_bytes()
+        if what == "touched":
+            os.utime(table, ns=(1, 1))
+        elif what == "cut":
+            os.truncate(table, len(data) // 2)
+        elif what == "deleted":
+            table.unlink()
+        elif what == "replaced":
+            table.unlink()
+            table.write_bytes(data)
+        else:
+            state = table.stat()
+            with table.open("r+b") as file:
+                file.write(data[::-1] if what == "damaged" else data)
+            os.utime(table, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+    atlas = shelf.atlas("tiny")
+    whole = atlas.search(limit=20).columns["lift"].tolist()
+    assert len(whole) == 20
+
+    def search():
+        with shelf.unchanged():
+            shelf.atlas("tiny")
+            change()
+
+    with pytest.raises(Refused) as refused:
+        search()
+    assert refused.value.status == 409
+    with pytest.raises(Refused):
+        shelf.atlas("tiny")
+    shelf.reopen("atlas", "tiny")
+    if what in ("touched", "replaced", "in place"):
+        assert shelf.atlas("tiny").search(limit=20).columns["lift"].tolist() == whole
+    else:
+        with pytest.raises(headwater.errors.ModelFileError) as damaged:
+            shelf.atlas("tiny")
+        from headwater.studio.errors import nowhere
+
+        assert str(tmp_path) not in nowhere(damaged.value.given, shelf.places)
