@@ -21,7 +21,7 @@ describe("heads in a drawing", () => {
   });
   it("keeps squares large enough to hit", () => {
     expect(cellSize(64, 600)).toBe(34);
-    expect(cellSize(2, 600)).toBe(84);
+    expect(cellSize(2, 600)).toBe(104);
   });
 });
 

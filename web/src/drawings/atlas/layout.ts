@@ -18,7 +18,7 @@ export function placeOf(head: string): HeadPlace {
 
 /** The side of a head's square: large where there are few, never too small to hit. */
 export const cellSize = (columns: number, width: number): number =>
-  Math.max(34, Math.min(84, Math.floor(width / Math.max(1, columns))));
+  Math.max(34, Math.min(104, Math.floor(width / Math.max(1, columns))));
 
 /** How much of a colour a value gets: its share of the largest that there is. */
 export const shareOf = (value: number | null, most: number): number =>
