@@ -33,6 +33,8 @@ class Found:
     """How many stand before the first of these."""
     remarks: tuple[str, ...] = ()
     """What is left out, above all."""
+    beyond: tuple[float, float] | None = None
+    """Of a search: every row with a lift above the first, or below the second, is listed; None where that is not known."""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """For programs: what was asked for."""
 
