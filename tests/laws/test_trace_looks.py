@@ -1,6 +1,7 @@
 """Where heads look: patterns weighted by what they carry, all heads in a few numbers, and what rounding may come to in a score."""
 
 import math
+from statistics import mean
 
 import pytest
 import torch
@@ -68,15 +69,13 @@ def test_loops_over_destinations_give_the_same_survey_however_it_is_cut(member, 
         if length < 2:
             assert {told.previous, told.own, told.first, told.entropy, told.even} == {None}
             continue
-        rows = range(1, length)
-        mean = lambda each: sum(map(each, rows)) / len(rows)  # noqa: E731
-        assert told.previous == pytest.approx(mean(lambda dest: float(pattern[dest, dest - 1])), abs=1e-12)
-        assert told.own == pytest.approx(mean(lambda dest: float(pattern[dest, dest])), abs=1e-12)
-        assert told.first == pytest.approx(mean(lambda dest: float(pattern[dest, 0])), abs=1e-12)
-        spread = mean(lambda dest: -sum(p * math.log(p) for p in pattern[dest].tolist() if p > 0))
-        assert told.entropy == pytest.approx(spread, abs=1e-9)
-        seen = pattern > 0 if run.config.attention.mask == "causal" else torch.ones_like(pattern)
-        assert told.even == pytest.approx(mean(lambda dest: 1 / float(seen[dest].sum())), abs=1e-12)
+        rows = [(dest, pattern[dest].tolist()) for dest in range(1, length)]
+        causal = run.config.attention.mask == "causal"
+        assert told.previous == pytest.approx(mean([row[dest - 1] for dest, row in rows]), abs=1e-12)
+        assert told.own == pytest.approx(mean([row[dest] for dest, row in rows]), abs=1e-12)
+        assert told.first == pytest.approx(mean([row[0] for _, row in rows]), abs=1e-12)
+        assert told.entropy == pytest.approx(mean([-sum(p * math.log(p) for p in row if p > 0) for _, row in rows]), abs=1e-9)
+        assert told.even == pytest.approx(mean([1 / (dest + 1 if causal else length) for dest, _ in rows]), abs=1e-12)
 
 
 @given(deep, st.integers(1, 5))
