@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import torch
 
-from headwater.model.config import LayerNorm, NoNorm, PostNorm, PreNorm
+from headwater.model.config import LayerNorm, ModelConfig, NoNorm, PostNorm, PreNorm
 from headwater.model.layout import tensor_shapes
 from headwater.model.weights import Weights
 
@@ -29,13 +29,17 @@ def reordered(weights: Weights, order: Order) -> Weights:
     >>> after.config.norm, sorted(drawn.tensors().keys() - after.tensors().keys())
     (PostNorm(norm=LayerNorm(eps=1e-05, gain=True, bias=True)), ['ln_final.b', 'ln_final.w'])
     """
-    kind, given = weights.config.norm, weights.tensors()
-    norm = LayerNorm(gain=False, bias=False) if isinstance(kind, NoNorm) else kind.norm
-    config = replace(weights.config, norm=PreNorm(norm=norm) if order == "pre" else PostNorm(norm=norm))
+    config, given = reordered_config(weights.config, order), weights.tensors()
     tensors = {
         name: given[name] if name in given else _neutral(name, shape, weights) for name, shape in tensor_shapes(config).items()
     }
     return Weights.assemble(config, tensors)
+
+
+def reordered_config(config: ModelConfig, order: Order) -> ModelConfig:
+    """What a reordered model is made of; refused where norms cannot stand there."""
+    norm = LayerNorm(gain=False, bias=False) if isinstance(config.norm, NoNorm) else config.norm.norm
+    return replace(config, norm=PreNorm(norm=norm) if order == "pre" else PostNorm(norm=norm))
 
 
 def _neutral(name: str, shape: tuple[int, ...], weights: Weights) -> torch.Tensor:

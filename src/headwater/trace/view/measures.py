@@ -11,14 +11,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headwater.model.config import ModelConfig
 from headwater.model.record import Record
 from headwater.shapes import whole
 from headwater.show.values import Progress, silent
 from headwater.trace.question import within
 from headwater.trace.view.lens import lenses
 from headwater.trace.view.normed import cosine, length
-from headwater.trace.view.stages import Seen, Stage, see, stages
+from headwater.trace.view.stages import Seen, Stage, see
 
 Measured = Float[Tensor, "stage pos"]
 VectorMeasure: TypeAlias = Literal["norm", "cosine_before", "cosine_embed", "cosine_final"]
@@ -63,11 +62,6 @@ def overview(
         said = lenses(seen, chosen_tokens(record, seen, token), top=1, tell=tell)
         values = torch.stack([getattr(one, LENSES[measure]) for one in said]).double()
     return Overview(seen.stages, seen.positions, values)
-
-
-def lens_products(config: ModelConfig) -> int:
-    """Multiplications that the lens of one position takes: of each of its stages with the whole unembedding."""
-    return len(stages(config)) * config.d_model * config.vocab
 
 
 def measured(seen: Seen, measure: VectorMeasure, tell: Progress = silent) -> Measured:
