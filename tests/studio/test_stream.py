@@ -12,7 +12,7 @@ import torch
 from starlette.testclient import TestClient
 
 import headwater as hw
-from headwater.studio import stream as screen
+from headwater.studio import stream_told
 from headwater.studio.app import describe
 from headwater.studio.shelf import fill
 from headwater.studio.work import Desk
@@ -148,9 +148,9 @@ def test_an_overview_of_some_positions_in_another_order(client):
 
 
 def test_more_of_the_lens_than_can_be_had_is_refused_and_lengths_are_not(client, monkeypatch):
-    monkeypatch.setattr(screen, "LENS_WORK", 1)
+    monkeypatch.setattr(stream_told, "LENS_WORK", 1)
     query = {"model": "block", "text": TEXT}
-    assert asked(client)["lens_positions"] == 1
+    assert asked(client)["one"]["lens_positions"] == 1
     refused = client.get("/api/stream/overview", params={**query, "measure": "p"})
     assert refused.status_code == 413
     assert "at most 1" in refused.json()["needed"]

@@ -13,20 +13,15 @@ from headwater.studio.asked import BINARY, Answer, Lines, Named, Position, Text,
 from headwater.studio.errors import Refused
 from headwater.studio.shared import told_token
 from headwater.studio.stream_runs import Asked, beside, find, orders, run_of
-from headwater.studio.stream_told import OneStream, one_stream
+from headwater.studio.stream_told import OneStream, lens_positions, one_stream
 from headwater.studio.work import Stop
 from headwater.trace.run import Run
 from headwater.trace.view.measures import VECTORS
 from headwater.trace.view.measures import overview as look_over
-from headwater.trace.view.stages import stages
 from headwater.trace.view.stream import StreamView
 from headwater.trace.view.stream import stream as look
 
 router = APIRouter(tags=["stream"])
-LENS_WORK = 2e11
-"""What the logit lens may cost in one answer, in multiplications and what goes along with each logit: some ten seconds of one core."""
-PER_LOGIT = 512
-"""What a logit costs beside its product, in multiplications: exponentials, sums and comparisons in double precision."""
 
 
 class StreamAsked(BaseModel):
@@ -56,8 +51,6 @@ class StreamTold(Answer):
     """The whole text."""
     orders: list[Order]
     """Where else this model's norms could stand."""
-    lens_positions: int
-    """At how many positions at once the logit lens is had in an overview."""
     lines: Lines
 
 
@@ -82,7 +75,6 @@ async def stream(request: Request, asked: Annotated[StreamAsked, Query()]) -> St
             other=second,
             tokens=[told_token(run, int(each)) for each in run.tokens[0]],
             orders=orders(run.config),
-            lens_positions=_lens_positions(run.config),
             lines=_lines(asked, run, [one] + ([second] if second else [])),
         )
 
@@ -131,7 +123,7 @@ def _positions(run: Run, first: int, count: int | None) -> range:
 
 
 def _check_work(config: ModelConfig, positions: int) -> None:
-    most = _lens_positions(config)
+    most = lens_positions(config)
     if positions > most:
         given = f"what {positions:,} positions would say at every stage of this model"
         raise Refused(
@@ -140,11 +132,6 @@ def _check_work(config: ModelConfig, positions: int) -> None:
             f"at most {most:,} at once",
             "ask for fewer by first and count, or for a norm or a cosine, at all of them",
         )
-
-
-def _lens_positions(config: ModelConfig) -> int:
-    each = len(stages(config)) * config.vocab * (config.d_model + PER_LOGIT)
-    return max(1, int(LENS_WORK / each))
 
 
 def _lines(asked: StreamAsked, run: Run, streams: list[OneStream]) -> Lines:

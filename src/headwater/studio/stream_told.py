@@ -3,9 +3,11 @@
 import math
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from headwater.model.config import ModelConfig
 from headwater.settings import kind_of
 from headwater.studio.asked import Answer, TokenTold
 from headwater.studio.shared import told_token
+from headwater.trace.view.stages import stages
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,6 +40,10 @@ MADE: dict[str, Made] = {
     "normalised": "normalised",
 }
 """By a stage's words, what made it."""
+LENS_WORK = 2e11
+"""What the logit lens may cost in one answer, in multiplications and what goes along with each logit: some ten seconds of one core."""
+PER_LOGIT = 512
+"""What a logit costs beside its product, in multiplications: exponentials, sums and comparisons in double precision."""
 Kind: TypeAlias = Literal["embed", "positions", "head", "output-bias", "feed-forward", "norm-bias", "edits"]
 
 
@@ -113,6 +119,10 @@ class OneStream(Answer):
     """no-norm, pre-norm or post-norm, as it ran."""
     layers: int
     vocab: int
+    length: int
+    """Tokens of the text."""
+    lens_positions: int
+    """At how many positions at once the logit lens is had in an overview."""
     position: int
     token: TokenTold
     chosen: TokenTold
@@ -124,6 +134,12 @@ class OneStream(Answer):
     norms: list[NormTold]
     certificate: float | None
     bound: float | None
+
+
+def lens_positions(config: ModelConfig) -> int:
+    """At how many positions at once the logit lens can be had at every stage."""
+    each = len(stages(config)) * config.vocab * (config.d_model + PER_LOGIT)
+    return max(1, int(LENS_WORK / each))
 
 
 def one_stream(
@@ -140,6 +156,8 @@ def one_stream(
         norm=kind_of(type(run.config.norm)),
         layers=run.config.layers,
         vocab=run.config.vocab,
+        length=len(view.tokens),
+        lens_positions=lens_positions(run.config),
         position=position,
         token=told_token(run, int(view.tokens[position])),
         chosen=told_token(run, int(view.chosen[0])),
