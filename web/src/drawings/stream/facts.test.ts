@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { along, cut, groupOf, pieceOf, readBy, rowsOf, shade, stacked, type Stage, type Stream } from "./facts";
+import { along, cut, groupOf, pieceOf, rangeOf, readBy, rowsOf, shade, stacked, type Stage, type Stream } from "./facts";
 
 const stage = (name: string, role: Stage["role"], also: string[] = []): Stage => {
   const [block, letter] = name.includes(".") ? name.split(".") : [null, name];
@@ -40,6 +40,11 @@ test("stages lie along the model in order, whatever their letters", () => {
   expect(post.stages.map((each) => along(post, each))).toEqual([0, 0.25, 0.4, 1]);
   expect(along(pre, pre.stages[3]!)).toBe(1);
   expect(along(pre, pre.stages[4]!)).toBe(1.25);
+  const bare = stream("no-norm", 2, [
+    stage("embed", "stream", ["L0.t0", "L0.t1"]),
+    stage("L0.t3", "stream", ["L0.h", "L1.t0", "L1.t1"]),
+  ]);
+  expect(bare.stages.map((each) => along(bare, each))).toEqual([0, 1]);
 });
 
 test("stacked shares still add up, on both sides of zero", () => {
@@ -50,13 +55,19 @@ test("stacked shares still add up, on both sides of zero", () => {
   expect(found[4]!.to).toBeCloseTo(-0.201);
 });
 
-test("cells are shaded from the least to the most, and what is no number is none", () => {
-  const norm = [...shade(new Float32Array([1, 10, 100]), "norm", 5)];
+test("cells are shaded from the least to the most in sight, and what is no number is none", () => {
+  const dark = (values: number[], measure: string, vocab = 5, others: number[] = []): number[] => {
+    const maps = [new Float32Array(values), new Float32Array(others)];
+    return [...shade(maps[0]!, measure, vocab, rangeOf(maps))];
+  };
+  const norm = dark([1, 10, 100], "norm");
   [0.08, 0.54, 1].forEach((value, at) => expect(norm[at]).toBeCloseTo(value));
-  expect([...shade(new Float32Array([NaN, -0.5]), "cosine_before", 5)]).toEqual([0, -0.5]);
-  expect([...shade(new Float32Array([1, 8]), "rank", 8)]).toEqual([1, 0]);
-  expect([...shade(new Float32Array([2, 4]), "entropy", 8)]).toEqual([0.5, 1]);
-  expect([...shade(new Float32Array([3, 3]), "norm", 8)]).toEqual([1, 1]);
+  expect(dark([1, 10], "norm", 5, [100])[1]).toBeCloseTo(0.54);
+  expect(dark([NaN, -0.5], "cosine_before")).toEqual([0, -0.5]);
+  expect(dark([1, 8], "rank", 8)).toEqual([1, 0]);
+  expect(dark([2, 4], "entropy")).toEqual([0.5, 1]);
+  expect(dark([3, 3], "norm")).toEqual([1, 1]);
+  expect(dark([0], "norm")).toEqual([0]);
 });
 
 test("a long text is looked at in pieces that hold the position", () => {

@@ -60,14 +60,16 @@ const WITHIN: Record<string, Record<string, number>> = {
   "no-norm": { t0: 0, t3: 0.5, h: 1 },
 };
 
-/** How far along the model a stage is, in blocks; where it goes by several names, the last of them counts. */
+/** How far along the model a stage is, in blocks; where it goes by several names of the stream, the last of them counts. */
 export function along(stream: Stream, stage: Stage): number {
   const places = [stage.name, ...stage.also].map((name) => {
     const found = /^L(\d+)\.(t\d|h)$/.exec(name);
-    if (!found) return name === "final" ? stream.layers + (stage.role === "copy" ? 0.25 : 0) : name === "start" ? 0 : -0.25;
-    return Number(found[1]) + (WITHIN[stream.norm]?.[found[2]!] ?? 0.25);
+    if (!found) return name === "final" ? stream.layers + (stage.role === "copy" ? 0.25 : 0) : -0.25;
+    const within = WITHIN[stream.norm]?.[found[2]!];
+    return within === undefined ? -Infinity : Number(found[1]) + within;
   });
-  return Math.max(...places);
+  const last = Math.max(...places);
+  return last === -Infinity ? (stage.layer ?? 0) + 0.25 : last;
 }
 
 /** Stages that lie in the stream itself, and what the unembedding reads; copies within blocks only where they are wanted. */
@@ -119,27 +121,34 @@ export function extent(streams: Stream[], copies: boolean): [number, number] {
   return [low, high];
 }
 
-/** How dark a cell is, from 0 to 1 (below 0 where a cosine is negative). */
-export function shade(values: Float32Array | Uint8Array, measure: string, vocab: number): Float32Array {
-  const found = new Float32Array(values.length);
-  if (measure === "rank") {
-    const most = Math.log(Math.max(2, vocab));
-    values.forEach((value, at) => (found[at] = Math.max(0, 1 - Math.log(Math.max(1, value)) / most)));
-    return found;
-  }
+export interface Range {
+  low: number;
+  high: number;
+}
+
+/** The least and the largest number above zero in all maps in sight. */
+export function rangeOf(maps: (Float32Array | Uint8Array)[]): Range {
   let [low, high] = [Infinity, 0];
-  for (const value of values) {
-    if (value > 0 && value < low) low = value;
-    if (value > high) high = value;
-  }
-  const far = Math.log(high / low);
-  values.forEach((value, at) => {
-    if (Number.isNaN(value)) found[at] = 0;
-    else if (measure === "norm")
-      found[at] = value > 0 && far > 0 ? 0.08 + (0.92 * Math.log(value / low)) / far : value > 0 ? 1 : 0;
-    else if (measure === "entropy") found[at] = high > 0 ? value / high : 0;
-    else found[at] = value;
-  });
+  for (const values of maps)
+    for (const value of values) {
+      if (value > 0 && value < low) low = value;
+      if (value > high) high = value;
+    }
+  return { low, high };
+}
+
+/** How dark a cell is, from 0 to 1 (below 0 where a cosine is negative). */
+export function shade(values: Float32Array | Uint8Array, measure: string, vocab: number, range: Range): Float32Array {
+  const { low, high } = range;
+  const [far, most] = [Math.log(high / low), Math.log(Math.max(2, vocab))];
+  const dark: Record<string, (value: number) => number> = {
+    rank: (value) => Math.max(0, 1 - Math.log(Math.max(1, value)) / most),
+    norm: (value) => (value <= 0 ? 0 : far > 0 ? 0.08 + (0.92 * Math.log(value / low)) / far : 1),
+    entropy: (value) => (high > 0 ? value / high : 0),
+  };
+  const found = new Float32Array(values.length);
+  const one = dark[measure] ?? ((value: number) => value);
+  values.forEach((value, at) => (found[at] = Number.isNaN(value) ? 0 : one(value)));
   return found;
 }
 
