@@ -19,6 +19,7 @@ from headwater.model import checkpoint, export, generate
 from headwater.model.config import ModelConfig
 from headwater.model.forward import forward
 from headwater.model.record import check_tokens, record
+from headwater.model.reorder import Order, reordered
 from headwater.model.sources import load_weights, look
 from headwater.model.taps import NOBODY, Tap
 from headwater.model.weights import Weights
@@ -84,6 +85,10 @@ class Model:
         """Run the model on a text and keep what happened; ``sites`` are kept besides the stream and its writes."""
         check_edits(tap, self.config)
         return Run.of(record(self.weights, self.tokens(text), sites, tap=tap), self.tokenizer)
+
+    def reordered(self, order: Order) -> "Model":
+        """The same weights with norms ``pre`` or ``post``; they were trained for the order that they have now. See ``headwater.model.reorder``."""
+        return Model(reordered(self.weights, order), self.tokenizer)
 
     def place(self, name: PlaceName) -> Place:
         """Where an edit is made: ``L1H4``, ``L0.feed_forward``, ``L1N17``, ``L1H4.pattern``, ``embed@3`` or any other site."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -24,6 +24,7 @@ def stream(  # noqa: PLR0913  (each is one choice a person makes on the command 
     /,
     *,
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
+    norms: Literal["pre", "post"] | None = None,
     position: Annotated[int | None, WHOLE] = None,
     token: str | None = None,
     top: Annotated[int, WHOLE] = 3,
@@ -46,6 +47,8 @@ def stream(  # noqa: PLR0913  (each is one choice a person makes on the command 
         A model's file or folder, in any format that Headwater reads; a run's folder; the name of one of ours; or, without a text, a file that explain --save wrote.
     text
         What the model reads; ``-`` reads it from standard input.
+    norms
+        The same weights with their norms before each component (pre) or in the stream after each write (post); they were trained for the other.
     position
         Where to look, counted from 0, or from the end with -1, -2 …; the last one unless told otherwise.
     token
@@ -71,7 +74,7 @@ def stream(  # noqa: PLR0913  (each is one choice a person makes on the command 
     if temperature is not None and head is None:
         raise InputError("--temperature without --head", "the head that looks something up", "add --head L0H0")
     use_cores()
-    asked = Asked(str(model), read_run(model, text, ids), position, token, top)
+    asked = Asked(str(model), read_run(model, text, ids, norms), position, token, top)
     said = Said(
         asked.view(everywhere=False),
         asked.lookup(head, temperature) if head is not None else None,

@@ -10,6 +10,7 @@ from headwater.errors import InputError
 
 if TYPE_CHECKING:
     from headwater.api import Model
+    from headwater.model.reorder import Order
     from headwater.trace.run import Run
 
 
@@ -32,17 +33,19 @@ def read_prompt(loaded: "Model", text: str | None, ids: str | None) -> list[int]
     return [int(token) for token in loaded.tokens(sys.stdin.read() if text == "-" else text)[0]]
 
 
-def read_run(model: Path, text: str | None, ids: str | None) -> "Run":
-    """What a model did with TEXT or ``--ids``; with neither, the run that the file MODEL holds."""
+def read_run(model: Path, text: str | None, ids: str | None, norms: "Order | None" = None) -> "Run":
+    """What a model, or its weights with ``norms`` elsewhere, did with TEXT or ``--ids``; with neither, the run that the file MODEL holds."""
     from headwater.api import load
     from headwater.trace.kept import is_run
     from headwater.trace.run import load_run
 
     if text is None and ids is None and is_run(model):
+        if norms is not None:
+            raise InputError("--norms for a run that was saved", "a model and a text to run anew", "give both, or leave it out")
         run = load_run(model)
     else:
         with working(f"reading {model}"):
-            loaded = load(model)
+            loaded = load(model) if norms is None else load(model).reordered(norms)
         prompt = read_prompt(loaded, text, ids)
         with working(f"running {len(prompt):,} tokens"):
             run = loaded.record(prompt)

@@ -19,6 +19,7 @@ from torch import Tensor
 from headwater.model.config import NoNorm, PostNorm, PreNorm
 from headwater.model.taps import NOBODY
 from headwater.model.weights import NormWeights
+from headwater.show.values import Progress, silent
 from headwater.trace.pull import through_norm
 from headwater.trace.view.normed import length
 from headwater.trace.view.stages import START, Seen
@@ -37,10 +38,22 @@ def shares(seen: Seen) -> Shares:
 
     Not a number for what is no sum of writes: a write itself, and a vector of zeros.
     """
-    count = len(seen.positions)
-    pieces = [_Sharing(seen.some(first, min(first + AT_ONCE, count))).run() for first in range(0, count, AT_ONCE)]
+    return shares_and_sizes(seen)[0]
+
+
+@torch.no_grad()
+def shares_and_sizes(seen: Seen, tell: Progress = silent) -> tuple[Shares, Float[Tensor, "stage pos"]]:
+    """Shares, and of what size their addends are: ``√Σ (‖w‖ ‖q‖)²`` for each stage, ``q`` being its question where ``w`` is written.
+
+    Where writes are large and cancel, that is far above the 1 that shares add up to, and rounding is as far above that of a 1.
+    """
+    count, pieces = len(seen.positions), list[_Sharing]()
+    for first in range(0, count, AT_ONCE):
+        tell("who wrote it", first / count)
+        pieces.append(_Sharing(seen.some(first, min(first + AT_ONCE, count))).run())
     # The sweep goes upstream; people read downstream.
-    return {name: torch.cat([piece[name] for piece in pieces], dim=1) for name in reversed(pieces[0])}
+    found = {name: torch.cat([piece.found[name] for piece in pieces], dim=1) for name in reversed(pieces[0].found)}
+    return found, torch.cat([piece.size for piece in pieces], dim=1).sqrt()
 
 
 @dataclass(eq=False)
@@ -51,8 +64,13 @@ class _Sharing:
     asked: list[int] = field(default_factory=list[int])
     questions: list[Float[Tensor, "pos d_model"]] = field(default_factory=list[Tensor])
     found: Shares = field(default_factory=dict[str, Tensor])
+    size: Float[Tensor, "stage pos"] = field(init=False)
+    """The squared sizes of all addends so far."""
 
-    def run(self) -> Shares:
+    def __post_init__(self) -> None:
+        self.size = self.seen.sites["embed"].new_zeros(len(self.seen.stages), len(self.seen.positions), dtype=torch.float64)
+
+    def run(self) -> "_Sharing":
         """Past every write, the last one first."""
         record = self.seen.record
         self.copy("final", "final", record.weights.norm_final if isinstance(record.config.norm, PreNorm) else None)
@@ -66,7 +84,9 @@ class _Sharing:
         if record.tap is not NOBODY:
             # What nobody wrote was put there by whoever intervened.
             self.found = {EDITS: 1 - torch.stack(list(self.found.values())).sum(dim=0), **self.found}
-        return {name: share.where(self.is_sum(), torch.nan) for name, share in self.found.items()}
+        self.found = {name: share.where(self.is_sum(), torch.nan) for name, share in self.found.items()}
+        self.size = self.size.where(self.is_sum(), torch.nan)
+        return self
 
     def is_sum(self) -> Bool[Tensor, "stage pos"]:
         """Where there is something to have a share in."""
@@ -128,6 +148,8 @@ class _Sharing:
         pulled = through_norm(kind.norm, weights, scale.to(q), q)
         for bias, constant in pulled.constants.items():
             self.note(f"{name}.{bias}", constant, since)
+        if weights.bias is not None:
+            self.weigh(q, weights.bias.expand_as(q[0]), since)
         self.questions[since:] = list(pulled.q)
 
     def attention(self, layer: int) -> None:
@@ -139,10 +161,18 @@ class _Sharing:
         each = einsum(torch.stack(self.questions), writes, "stage pos d_model, head pos d_model -> head stage pos")
         for head in reversed(range(len(writes))):
             self.note(f"L{layer}H{head}", each[head])
+        self.weigh(torch.stack(self.questions), writes)
 
     def write(self, name: str, written: Float[Tensor, "pos d_model"]) -> None:
         """Past one write: its share in every stage that it is part of."""
-        self.note(name, (torch.stack(self.questions) * written).sum(dim=-1))
+        questions = torch.stack(self.questions)
+        self.note(name, (questions * written).sum(dim=-1))
+        self.weigh(questions, written)
+
+    def weigh(self, q: Float[Tensor, "some pos d_model"], written: Float[Tensor, "*many pos d_model"], since: int = 0) -> None:
+        """Of what size the shares of one write, or of many, may be at the most."""
+        squares = written.double().square().sum(dim=-1)
+        self.size[self.asked[since:]] += q.double().square().sum(dim=-1) * squares.reshape(-1, squares.shape[-1]).sum(dim=0)
 
     def note(self, name: str, parts: Float[Tensor, "some pos"], since: int = 0) -> None:
         """Put shares where they belong; a write has none in stages before it."""

@@ -22,6 +22,7 @@ from headwater.errors import InputError, did_you_mean
 from headwater.model.config import ModelConfig, NoNorm, PostNorm, PreNorm
 from headwater.model.record import Record
 from headwater.model.taps import NOBODY, Tap, all_sites
+from headwater.show.values import Progress, silent
 from headwater.trace.question import check_one_text, within
 
 Role: TypeAlias = Literal["stream", "write", "copy"]
@@ -173,7 +174,7 @@ class Seen:
         return Seen(self.record, self.positions[first:last], self.stages, chosen)
 
 
-def see(record: Record, positions: Iterable[int] | None = None) -> Seen:
+def see(record: Record, positions: Iterable[int] | None = None, tell: Progress = silent) -> Seen:
     """Every stage of a record of one text at ``positions``, all of them unless told otherwise."""
     check_one_text(record)
     length = record.tokens.shape[1]
@@ -184,7 +185,8 @@ def see(record: Record, positions: Iterable[int] | None = None) -> Seen:
     heads_and_norms = [site for site in all_sites(record.config) if site.endswith((".mixed", ".scale"))]
     wanted = dict.fromkeys([stage.site for stage in found if stage.site != START] + heads_and_norms)
     index, sites = torch.tensor(chosen, device=record.tokens.device), dict[str, Tensor]()
-    for _, together in groupby(sorted(wanted, key=_block), key=_block):
+    for block, together in groupby(sorted(wanted, key=_block), key=_block):
+        tell(f"looking at {block}", 0.0)
         for site, value in record.together(together).items():
             some = value.index_select(_axis(site), index)
             sites[site] = some if site == "positions" else some[0]

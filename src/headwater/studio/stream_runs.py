@@ -1,0 +1,139 @@
+"""Runs that stand beside each other: another model's of the same text, or the same weights' with norms elsewhere."""
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Literal
+
+from fastapi import Request
+
+from headwater.errors import ConfigError, InputError
+from headwater.model.config import ModelConfig, PostNorm, PreNorm
+from headwater.model.reorder import Order, reordered_config
+from headwater.studio.asked import shelf
+from headwater.studio.errors import Refused
+from headwater.studio.stream_told import OneStream
+from headwater.studio.work import Stop
+from headwater.trace.run import Run
+
+KEPT = 2
+"""Runs of reordered models that stay at hand; the shelf keeps those of models as they are."""
+ELSEWHERE: dict[str, Order] = {"~pre": "pre", "~post": "post"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The stream that another one is to stand beside."""
+
+    model: str
+    text: str
+    run: Run
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The other one: where to look, and at which token where it has the same one."""
+
+    model: str
+    name: str
+    order: Literal["own", "pre", "post"]
+    run: Run
+    position: int
+    token: int | None
+
+
+def find(run: Run, token: str | None) -> int | None:
+    """The token that a text is, or that ``#id`` names; where there are no words, a number is one too. None stays none."""
+    if token is None:
+        return None
+    number = re.fullmatch(r"#(\d{1,9})" if run.tokenizer else r"#?(\d{1,9})", token, re.ASCII)
+    return run.find(int(number[1]) if number else token)
+
+
+def orders(config: ModelConfig) -> list[Order]:
+    """Where else this model's norms could stand."""
+    return [order for order in ("pre", "post") if order != _own(config) and _is_possible(config, order)]
+
+
+def _own(config: ModelConfig) -> Order | None:
+    return "pre" if isinstance(config.norm, PreNorm) else "post" if isinstance(config.norm, PostNorm) else None
+
+
+def _is_possible(config: ModelConfig, order: Order) -> bool:
+    try:
+        reordered_config(config, order)
+    except ConfigError:
+        return False
+    return True
+
+
+def run_of(request: Request, model: str, text: str, order: Literal["own", "pre", "post"], stop: Stop) -> Run:
+    """What a model did with a text, or would do with its norms elsewhere."""
+    own = shelf(request).run(model, text, stop)
+    return own if order == "own" else _elsewhere(request, Asked(model, text, own), order, stop)
+
+
+def _elsewhere(request: Request, asked: Asked, order: Order, stop: Stop) -> Run:
+    from headwater.studio.opened import record_until
+
+    if order not in orders(asked.run.config):
+        given = f"{asked.model} with norms {order}"
+        needed = (
+            "another order than its own"
+            if _own(asked.run.config) == order
+            else "blocks whose writes can be normalised one at a time"
+        )
+        raise Refused(422, given, needed, "leave it out, or choose another model of the shelf")
+    kept: OrderedDict[tuple[str, str, tuple[int, ...]], Run] = request.app.state.__dict__.setdefault("elsewhere", OrderedDict())
+    key = (asked.model, order, tuple(int(token) for token in asked.run.tokens[0]))
+    found = kept.pop(key, None)
+    if found is None or found.weights.W_E is not asked.run.weights.W_E:
+        found = record_until(shelf(request).model(asked.model).reordered(order), asked.run.tokens, stop)
+    kept[key] = found
+    while len(kept) > KEPT:
+        kept.popitem(last=False)
+    return found
+
+
+def beside(request: Request, asked: Asked, other: str, one: OneStream, stop: Stop) -> Beside:
+    """The other stream at the same place of the text, about the same token where there is one."""
+    if other in ELSEWHERE:
+        order = ELSEWHERE[other]
+        run = _elsewhere(request, asked, order, stop)
+        return Beside(asked.model, one.name, order, run, one.position, one.chosen.id)
+    there = shelf(request)
+    run = there.run(other, asked.text, stop)
+    return Beside(
+        other, there.models[other].name, "own", run, _aligned(asked.run, run, one.position), _same(asked.run, run, one)
+    )
+
+
+def _aligned(run: Run, other: Run, position: int) -> int:
+    """The first token of the other that ends where this one does, or further on: vocabularies cut a text in different places."""
+    ends, others = _ends(run), _ends(other)
+    if ends is None or others is None:
+        return min(position, other.tokens.shape[1] - 1)
+    return next((at for at, end in enumerate(others) if end >= ends[position]), len(others) - 1)
+
+
+def _ends(run: Run) -> list[int] | None:
+    """Bytes up to the end of each token; None where there are no words."""
+    if run.tokenizer is None:
+        return None
+    found, total = list[int](), 0
+    for token in run.tokens[0]:
+        total += len(run.tokenizer.token_bytes(int(token))) if int(token) < run.tokenizer.size else 0
+        found.append(total)
+    return found
+
+
+def _same(run: Run, other: Run, one: OneStream) -> int | None:
+    """The same token in the other's vocabulary."""
+    if run.tokenizer is None or other.tokenizer is None:
+        return one.chosen.id if one.chosen.id < other.config.vocab else None
+    if run.tokenizer.sha256 == other.tokenizer.sha256:
+        return one.chosen.id
+    try:
+        return None if one.chosen.text is None else other.find(one.chosen.text)
+    except InputError:
+        return None
