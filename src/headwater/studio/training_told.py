@@ -32,8 +32,8 @@ class Curve(Answer):
     @staticmethod
     def of(points: "Iterable[Point]") -> "Curve":
         """From a library's points."""
-        rows = [asdict(point) for point in points]
-        return Curve.model_validate({name: [row[name] for row in rows] for name in Curve.model_fields})
+        rows = list(points)
+        return Curve.model_validate({name: [getattr(row, name) for row in rows] for name in Curve.model_fields})
 
 
 class StateTold(Answer):

@@ -30,7 +30,10 @@ export interface Level {
 }
 
 export const DASHES = ["", "7 4", "2 3", "9 3 2 3", "12 3", "4 2 1 2"] as const;
+/** How wide a letter of the drawing is, about, where a page's text has 16 pixels. */
 export const LETTER = 6.9;
+/** How large the page's text is, where 1 is 16 pixels: a projector has larger letters, and drawings have too. */
+export const enlarged = (): number => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
 
 export type Scale = (value: number) => number;
 
@@ -87,6 +90,7 @@ export function nicely(
     const scale = scaleLog([low, high], [0, 1]);
     const decades = Math.log10(high / low);
     const kept = (tick: number) => {
+      if (decades < 1) return true;
       const first = Math.round(tick / 10 ** Math.floor(Math.log10(tick) + 1e-9));
       return first === 1 || (decades < 4.5 && (first === 2 || first === 5));
     };

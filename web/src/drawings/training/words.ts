@@ -11,6 +11,7 @@ export const training = speaks({
     loss: "training loss",
     held_out: "held-out loss",
     lossTitle: "Loss over updates",
+    curveTitle: (what: string) => `Along the updates: ${what}`,
     bits_per_byte: "bits per byte, held out",
     learning_rate: "learning rate",
     gradient_norm: "gradient norm",
@@ -33,9 +34,9 @@ export const training = speaks({
     counting: "Counting n-grams …",
     countHint: "n-grams counted on the training text, on held-out text; takes some seconds",
     gapAbove: (loss: string, gap: string, entropy: string) =>
-      `On held-out text it loses ${loss} nats per token, ${gap} above the bigram entropy ${entropy}: no better yet than a table of pairs.`,
+      `On held-out text it loses ${loss} nats per token: ${gap} above the bigram entropy ${entropy}, which a table of all pairs of the training text loses on that text.`,
     gapBelow: (loss: string, gap: string, entropy: string) =>
-      `On held-out text it loses ${loss} nats per token, ${gap} below the bigram entropy ${entropy}: it uses more than the token before.`,
+      `On held-out text it loses ${loss} nats per token: ${gap} below the bigram entropy ${entropy}, the least that anything loses on the training text that sees one token only.`,
     noHeldOut: "No loss on held-out text yet.",
     noLog: "No update yet: the text is being read and cut into tokens. The first points will appear here by themselves.",
     noLogStopped: "It has begun and made no update, and nobody trains. Go on with headwater train … --resume.",
@@ -115,6 +116,7 @@ export const training = speaks({
     loss: "perda de treino",
     held_out: "perda em texto reservado",
     lossTitle: "Perda ao longo das atualizações",
+    curveTitle: (what: string) => `Ao longo das atualizações: ${what}`,
     bits_per_byte: "bits por byte, texto reservado",
     learning_rate: "taxa de aprendizado",
     gradient_norm: "norma do gradiente",
@@ -137,9 +139,9 @@ export const training = speaks({
     counting: "Contando n-gramas …",
     countHint: "n-gramas contados no texto de treino, medidos no texto reservado; leva alguns segundos",
     gapAbove: (loss: string, gap: string, entropy: string) =>
-      `Em texto reservado perde ${loss} nats por token, ${gap} acima da entropia de bigramas ${entropy}: ainda não é melhor que uma tabela de pares.`,
+      `Em texto reservado perde ${loss} nats por token: ${gap} acima da entropia de bigramas ${entropy}, que uma tabela de todos os pares do texto de treino perde nesse texto.`,
     gapBelow: (loss: string, gap: string, entropy: string) =>
-      `Em texto reservado perde ${loss} nats por token, ${gap} abaixo da entropia de bigramas ${entropy}: usa mais do que o token anterior.`,
+      `Em texto reservado perde ${loss} nats por token: ${gap} abaixo da entropia de bigramas ${entropy}, o mínimo que perde no texto de treino quem vê um só token.`,
     noHeldOut: "Ainda não há perda em texto reservado.",
     noLog:
       "Ainda nenhuma atualização: o texto está sendo lido e cortado em tokens. Os primeiros pontos vão aparecer aqui sozinhos.",
