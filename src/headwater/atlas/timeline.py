@@ -252,14 +252,17 @@ def timeline(run: Path, *, every: int = 1, top: int = 3, progress: Progress = si
     if not look(places[-1][1]).config.layers:
         raise InputError(f"the heads of {run}, a model without layers", "a model with heads", "see headwater study bigram")
     corpus = open_corpus(folder.corpus) if folder.corpus.is_dir() else None
-    snapshots: list[_Snapshot] = []
-    for step, snapshot in _each_by_one_thread(places, lambda step, place: _Snapshot.of(step, _subject(place, corpus), top)):
+    snapshots: list[Snapshot] = []
+    for step, snapshot in _each_by_one_thread(places, lambda step, place: snapshot_at(step, place, corpus, top)):
         snapshots.append(snapshot)
         progress(f"step {step:,}", len(snapshots) / len(places))
-    words = look(places[-1][1]).words
-    spoken = Spoken(read_tokenizer(words) if words else None)
+    return timeline_of(str(run), spoken_at(places[-1][1]), snapshots)
+
+
+def timeline_of(run: str, spoken: Spoken, snapshots: "Sequence[Snapshot]") -> Timeline:
+    """Snapshots that have been looked at, in the order of their steps and at least one, as a timeline."""
     return Timeline(
-        run=str(run),
+        run=run,
         spoken=spoken,
         given=tuple(dict.fromkeys(label for snapshot in snapshots for label in snapshot.given)),
         chance=snapshots[-1].chance,
@@ -267,9 +270,25 @@ def timeline(run: Path, *, every: int = 1, top: int = 3, progress: Progress = si
     )
 
 
+def spoken_at(place: Path) -> Spoken:
+    """The words of the model in a folder."""
+    words = look(place).words
+    return Spoken(read_tokenizer(words) if words else None)
+
+
+def snapshot_at(step: int, place: Path, corpus: Corpus | None, top: int) -> "Snapshot":
+    """Every head of the model in a folder, which was left there after some updates; ``top`` skip-trigrams of each."""
+    return Snapshot.of(step, _subject(place, corpus), top)
+
+
+def said_at(place: Path, corpus: Corpus | None, head: Head, top: int) -> tuple[Said, ...]:
+    """The strongest skip-trigrams of one head of the model in a folder, as a timeline tells them."""
+    return _said(_subject(place, corpus), head, top)
+
+
 def _each_by_one_thread(
-    places: Sequence[tuple[int, Path]], work: "Callable[[int, Path], _Snapshot]"
-) -> "Iterator[tuple[int, _Snapshot]]":
+    places: Sequence[tuple[int, Path]], work: "Callable[[int, Path], Snapshot]"
+) -> "Iterator[tuple[int, Snapshot]]":
     """As many snapshots at a time as torch has threads, each with one of them: the matrices are too small to share."""
     threads = torch.get_num_threads()
     try:
@@ -301,7 +320,7 @@ def _subject(place: Path, corpus: Corpus | None) -> Subject:
 
 
 @dataclass(frozen=True)
-class _Snapshot:
+class Snapshot:
     """All heads after some updates."""
 
     moments: tuple[Moment, ...]
@@ -309,7 +328,7 @@ class _Snapshot:
     given: tuple[str, ...]
 
     @staticmethod
-    def of(step: int, subject: Subject, top: int) -> "_Snapshot":
+    def of(step: int, subject: Subject, top: int) -> "Snapshot":
         """Every head of a model."""
         weights, scales = subject.weights, subject.settings.scaling
         looks = {one.head: one.previous for one in attending(weights)} if weights.config.context > 1 else {}
@@ -333,7 +352,7 @@ class _Snapshot:
             )
         # The scales themselves differ from snapshot to snapshot: only where they are from is said.
         given = (f"norms at {subject.settings.norms}",) if subject.settings.scales else ()
-        return _Snapshot(tuple(moments), pairs.chance, given)
+        return Snapshot(tuple(moments), pairs.chance, given)
 
 
 def _induction(weights: Weights) -> dict[Head, float]:

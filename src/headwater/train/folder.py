@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from headwater.errors import HeadwaterError, ModelFileError
 from headwater.files.atomic import new_folder, write_file
-from headwater.files.lock import held
+from headwater.files.lock import held, is_held
 from headwater.files.plain import read_json
 from headwater.files.safetensors import read_tensors, write_tensors
 
@@ -93,6 +93,10 @@ class RunFolder:
         with held(self.path, "a run folder of its own for each training"):
             yield
 
+    def is_running(self) -> bool:
+        """Whether a process is training here now."""
+        return is_held(self.path)
+
     def checkpoint_steps(self) -> list[int]:
         """After how many updates there are checkpoints, in ascending order."""
         return [step for step, _ in _numbered(self.path / "checkpoints")]
@@ -130,13 +134,17 @@ class RunFolder:
 
     def read_log(self) -> list[dict[str, Any]]:
         """All lines that are whole; what a power cut or somebody else left between them is passed over."""
-        lines = self.log.read_bytes().splitlines() if self.log.exists() else []
-        return [read for line in lines if (read := _read_line(line)) is not None]
+        return log_lines(self.log.read_bytes() if self.log.exists() else b"")
 
     def rewind_log(self, step: int) -> None:
         """Forget what happened after ``step``: it will happen again."""
         kept = [line for line in self.read_log() if line["step"] <= step]
         write_file(self.log, b"".join(json.dumps(line).encode() + b"\n" for line in kept))
+
+
+def log_lines(data: bytes) -> list[dict[str, Any]]:
+    """The lines of some part of a log that are whole and ours."""
+    return [read for line in data.splitlines() if (read := _read_line(line)) is not None]
 
 
 def _read_line(line: bytes) -> dict[str, Any] | None:

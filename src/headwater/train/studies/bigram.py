@@ -9,6 +9,7 @@ Everything is calculated in float64 and row by row: no square of the vocabulary 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,9 +20,14 @@ from torch import Tensor
 from headwater.errors import InputError
 from headwater.model.config import LearnedPositions, ModelConfig, SinusoidalPositions
 from headwater.model.forward import unembed
+from headwater.model.sources import load_weights, look
 from headwater.model.weights import Weights
 from headwater.show.values import Line, Panel, Progress, Table, silent
+from headwater.text.corpus import Corpus
+from headwater.train.folder import RunFolder
+from headwater.train.history import corpus_of
 from headwater.train.plan import Plan
+from headwater.train.recipe import read_recipe
 from headwater.train.studies.pairs import Pairs
 from headwater.train.studies.zero_layer import train_zero_layer, zero_layer
 
@@ -140,6 +146,11 @@ def run(
         fits.append(fit(weights, pairs, step=step, often=often, progress=progress))
     if config is None:
         raise InputError("no model", "at least one", "give a model, or a run with snapshots")
+    return study_of(config, pairs, fits, often=often)
+
+
+def study_of(config: ModelConfig, pairs: Pairs, fits: Iterable[Fit], *, often: int = 1000) -> BigramStudy:
+    """Fits that have been made before, in the order of their steps, as a study."""
     return BigramStudy(
         vocab=config.vocab,
         d_model=config.d_model,
@@ -151,6 +162,24 @@ def run(
         whole=_is_whole(config),
         fits=tuple(fits),
     )
+
+
+def of_training(path: Path, *, often: int = 1000, progress: Progress = silent) -> BigramStudy:
+    """All snapshots of a training against the pairs of its own text."""
+    places = RunFolder(path).snapshots()
+    if not places:
+        raise InputError(f"{path} has no snapshots", "the folder of a training", "headwater train RECIPE --out DIR makes one")
+    snapshots = ((step, load_weights(look(place))) for step, place in places)
+    corpus = corpus_of(path, read_recipe(RunFolder(path).recipe))
+    if corpus is None:
+        raise InputError(f"{path} has no text", "its corpus", "give a training whose text is there")
+    pairs = pairs_of(corpus, look(places[-1][1]).config.vocab)
+    return run(snapshots, pairs, often=often, progress=progress)
+
+
+def pairs_of(corpus: Corpus, vocab: int) -> Pairs:
+    """The pairs of a corpus, for a model of a vocabulary that may hold more than its tokens."""
+    return Pairs.sparse(vocab, corpus.bigrams.first, corpus.bigrams.second, corpus.bigrams.count)
 
 
 def train_and_run(
