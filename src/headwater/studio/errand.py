@@ -1,8 +1,9 @@
 """``python -m headwater.studio.errand``: what a studio lets a process of its own do. It prints lines of JSON, which ``headwater.studio.errands`` passes on.
 
-=================  =====================================================
-atlas MODEL OUT    build the atlas of a model, held against its own text
-=================  =====================================================
+===========================  =====================================================
+atlas MODEL OUT              build the atlas of a model, held against its own text
+claims DOCUMENT LANG MODEL   measure the statements of a document, or of all
+===========================  =====================================================
 """
 
 import json
@@ -51,7 +52,14 @@ def atlas(model: str, out: str) -> None:
     say({"done": out})
 
 
-ERRANDS: dict[str, Callable[..., None]] = {"atlas": atlas}
+def claims(document: str, lang: str, model: str) -> None:
+    """Measure statements."""
+    from headwater.studio.errand_claims import measure_claims
+
+    measure_claims(say, document, lang, model)
+
+
+ERRANDS: dict[str, Callable[..., None]] = {"atlas": atlas, "claims": claims}
 
 
 def main(arguments: list[str]) -> int:
