@@ -52,7 +52,7 @@ def _members(value: Any) -> dict[str, Any]:
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if not any(isinstance(each, Record) for each in fields.values()):
         return fields
-    kind: Any = type(value)
+    kind = cast(Any, type(value))
     derived = [
         name
         for name, each in cast(dict[str, Any], vars(kind)).items()
