@@ -163,5 +163,6 @@ async def measure(
     the end ``{"done"}`` with the counts.
     """
     # In its lane: a model that is not loaded yet is read for it.
-    name = "" if model is None else await worked(request, "model", lambda stop: item_of(request, model).name)
-    return errand(request, ["claims", document or "", lang, name])
+    item = None if model is None else await worked(request, "model", lambda stop: item_of(request, model))
+    own = [] if item is None else [str(item.path), item.name]
+    return errand(request, ["claims", document or "", lang, *own])

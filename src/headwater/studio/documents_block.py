@@ -107,10 +107,10 @@ def _lines(model: str | None, text: str, at: int) -> Lines:
 
 def _document_run(request: Request, text: str, stop: Stop) -> Run:
     """The document's own block on a text."""
-    model, _ = post_norm(given(request, None, stop))
-    tokens = model.tokens(text) if not text.startswith("ids:") else None
-    if tokens is None:
+    if text.startswith("ids:"):
         raise Refused(422, "ids for the document's block", "a text", "write it in letters")
+    model, _ = post_norm(given(request, None, stop))
+    tokens = model.tokens(text)
     if tokens.shape[1] > model.config.context:
         needed = f"at most {model.config.context} for this small block"
         raise Refused(413, f"a text of {tokens.shape[1]:,} tokens", needed, "give a shorter one")

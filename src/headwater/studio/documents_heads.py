@@ -156,8 +156,8 @@ async def combination(
         return CombinationTold(
             **vars(told),
             mixed=floats(mixed),
-            mixed_length=float(length(mixed)),
-            write_length=float(length(run[f"{site}head_writes"][0, name.head, at].double())),
+            mixed_length=float(length(mixed[None])),
+            write_length=float(length(run[f"{site}head_writes"][0, name.head, [at]].double())),
             certificate=float((weights @ found.values - mixed).abs().max()),
             bound=_rounding(run, weights, found.values),
             next=said(run, at, 5),

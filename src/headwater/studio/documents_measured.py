@@ -105,7 +105,8 @@ def given(request: Request, model: str | None, stop: Stop) -> Given:
     item = None if model is None else item_of(request, model)
     key = None if item is None else (item.id, stamp(model_files(item.path)))
     if key not in kept:
-        kept[key] = _Watched(None if item is None else item.name)
+        # By its path, which nobody is told: the name as it was given counts from where the studio was started.
+        kept[key] = _Watched() if item is None else _Watched(str(item.path), called=item.name)
     kept.move_to_end(key)
     while len(kept) > KEPT:
         kept.popitem(last=False)[1].__exit__(None, None, None)

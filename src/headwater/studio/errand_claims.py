@@ -1,7 +1,8 @@
-"""The errand ``claims DOCUMENT LANG MODEL``: statements measured one after the other, each told as soon as it is found. Empty names mean all, and our models."""
+"""The errand ``claims``: statements measured one after the other, each told as soon as it is found."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 from headwater.claims.claim import Language
 from headwater.claims.given import Given
@@ -9,34 +10,33 @@ from headwater.claims.registry import chosen
 from headwater.claims.verdicts import Answer, Refusal, ask, counts
 
 
-def measure_claims(say: Callable[[dict[str, Any]], None], document: str, lang: str, model: str) -> None:
-    """Measure; every event is said."""
+@dataclass(frozen=True)
+class Wanted:
+    """Which statements, in which language, and on which model: its path, and what it is called."""
+
+    document: str | None = None
+    lang: Language = "en"
+    model: str | None = None
+    name: str | None = None
+
+
+def measure_claims(wanted: Wanted, say: Callable[[dict[str, Any]], None]) -> None:
+    """Measure, and say every event: ``{"what", "share"}``, ``{"answer"}``, ``{"refused"}``, and at the end ``{"done"}``."""
     from headwater.studio.documents_measured import told
 
-    language = cast(Language, lang)
-    wanted, refused, answers = chosen(document=document or None), list[Refusal](), list[Answer]()
-
-    def tell(what: str, share: float) -> None:
-        for each in refused[tell_from[0] :]:
-            say({"refused": each.plain()})
-        tell_from[0] = len(refused)
-        say({"what": what, "share": share})
-
-    tell_from = [0]
-    with Given(model or None) as given:
-        for answer in ask(wanted, given, tell, refused=refused):
+    claims, refused, answers = chosen(document=wanted.document), list[Refusal](), list[Answer]()
+    with Given(wanted.model, called=wanted.name) as given:
+        for answer in ask(claims, given, lambda what, share: say({"what": what, "share": share}), refused=refused):
             answers.append(answer)
-            say({"answer": told(answer, language, model or None).model_dump(mode="json")})
-    found = counts(answers)
-    say(
-        {
-            "done": {
-                "asked": len(wanted),
-                "answered": len(answers),
-                "as_recorded": sum(answer.ok for answer in answers),
-                "refused": len(refused),
-                "seconds": sum(answer.seconds for answer in answers),
-                "counts": [{"document": each.document, "found": each.found} for each in found],
-            }
-        }
-    )
+            say({"answer": told(answer, wanted.lang, wanted.name).model_dump(mode="json")})
+    for each in refused:
+        say({"refused": each.plain()})
+    tally = {
+        "asked": len(claims),
+        "answered": len(answers),
+        "as_recorded": sum(answer.ok for answer in answers),
+        "refused": len(refused),
+        "seconds": sum(answer.seconds for answer in answers),
+        "counts": [{"document": each.document, "found": each.found} for each in counts(answers)],
+    }
+    say({"done": tally})

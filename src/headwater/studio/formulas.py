@@ -33,7 +33,8 @@ class Formula(Answer):
 @functools.cache
 def mathml(latex: str, display: Literal["inline", "block"] = "inline") -> str:
     """A formula of ours, for a browser."""
-    return convert(latex, display=display)
+    # The converter knows align* and not aligned, whose ampersands it would show.
+    return convert(latex.replace("{aligned}", "{align*}"), display=display)
 
 
 def formula(latex: str) -> Formula | None:

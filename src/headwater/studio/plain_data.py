@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
-from pydantic import JsonValue
 from torch import Tensor
 
 from headwater.api import Model
@@ -18,7 +17,7 @@ NUMBERS = 40_000
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def plain(value: Any) -> JsonValue:
+def plain(value: Any) -> Any:
     """Any data of a figure: dataclasses with what they derive, arrays as lists; of models and runs their tokens and sizes.
 
     >>> plain({"weights": np.array([0.25, float("nan")])})
@@ -61,7 +60,7 @@ def _members(value: Any) -> dict[str, Any]:
     return fields | {name: getattr(value, name) for name in derived}
 
 
-def _array(array: Array) -> JsonValue:
+def _array(array: Array) -> Any:
     if array.size > NUMBERS:
         return {"shape": list(array.shape)}
     if array.dtype.kind != "f":
