@@ -36,23 +36,24 @@ LONGEST = 256
 class Given:
     """The models by family, float64 throughout; one of them may be somebody's own.
 
-    What is made once is kept: a corpus, a training, a table. Everything is drawn from fixed seeds.
+    ``called`` is what that one is called in findings, where it is not the path that it is read from. What is made once is kept: a corpus, a training, a table. Everything is drawn from fixed seeds.
 
     >>> with Given() as given:
     ...     given.drawn().logits([1, 2, 3]).shape
     torch.Size([1, 3, 17])
     """
 
-    def __init__(self, own: str | None = None) -> None:
+    def __init__(self, own: str | None = None, *, called: str | None = None) -> None:
+        called = own if called is None else called
         self._own: tuple[Family, str] | None = None
         self._kept: dict[str, Any] = {}
-        if own is not None:
+        if own is not None and called is not None:
             model = load(own)
-            self._own = family_of(model.config), own
+            self._own = family_of(model.config), called
             if model.tokenizer is None:
-                raise InputError(f"{own} has no tokenizer", "a model that reads text", "put its tokenizer.json beside it")
+                raise InputError(f"{called} has no tokenizer", "a model that reads text", "put its tokenizer.json beside it")
             if model.config.context < 2:
-                raise InputError(f"{own} has a context of 1", "a model that reads two tokens at least", "use another model")
+                raise InputError(f"{called} has a context of 1", "a model that reads two tokens at least", "use another model")
             self._kept[self._own[0]] = Model(model.weights.to(dtype=torch.float64), model.tokenizer)
 
     def __enter__(self) -> "Given":

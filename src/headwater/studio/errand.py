@@ -1,8 +1,12 @@
 """``python -m headwater.studio.errand``: what a studio lets a process of its own do. It prints lines of JSON, which ``headwater.studio.errands`` passes on.
 
-=================  =====================================================
 atlas MODEL OUT    build the atlas of a model, held against its own text
 =================  =====================================================
+=======
+==================================  =====================================================
+atlas MODEL OUT                     build the atlas of a model, held against its own text
+claims DOCUMENT LANG [MODEL NAME]   measure the statements of a document, or of all
+==================================  =====================================================
 """
 
 import json
@@ -57,7 +61,14 @@ def atlas(model: str, out: str) -> None:
     say({"done": out})
 
 
-ERRANDS: dict[str, Callable[..., None]] = {"atlas": atlas}
+def claims(document: str, lang: str, model: str | None = None, name: str | None = None) -> None:
+    """Measure statements."""
+    from headwater.studio.errand_claims import Wanted, measure_claims
+
+    measure_claims(Wanted(document or None, "pt" if lang == "pt" else "en", model, name), say)
+
+
+ERRANDS: dict[str, Callable[..., None]] = {"atlas": atlas, "claims": claims}
 
 
 def main(arguments: list[str]) -> int:

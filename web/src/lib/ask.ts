@@ -45,6 +45,11 @@ export async function ask<T>(route: string, query: Query = {}, signal?: AbortSig
   return (await fetched(addressOf(route, query), { signal })).json();
 }
 
+/** A text, such as a drawing. */
+export async function askText(route: string, query: Query = {}, signal?: AbortSignal): Promise<string> {
+  return (await fetched(addressOf(route, query), { signal })).text();
+}
+
 export async function post<T>(route: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
   return (await fetched(addressOf(route, query), { method: "POST", signal })).json();
 }

@@ -77,7 +77,7 @@ def words_of(model: Model, ids: Tensor) -> tuple[str, ...]:
 def _attend(model: Model) -> Attended:
     ids = short_text(model)
     run = model.record(ids)
-    head = _telling(run["L0.pattern"][0, :, -1])
+    head = telling(run["L0.pattern"][0, :, -1])
     attention, layer = model.weights.blocks[0].attention, model.config.attention
     assert layer is not None, "a model of one layer has attention"
     shared, placed = key_head(model.config, Head(0, head)), place(model.weights, 0, ids.shape[1])
@@ -101,7 +101,7 @@ def _attend(model: Model) -> Attended:
     return Attended(number=head, shared=shared, words=words_of(model, ids), scale=layer.scale, **arrays)
 
 
-def _telling(weights: Tensor) -> int:
+def telling(weights: Tensor) -> int:
     """The head whose attention is spread over about half of the tokens: one that looks at one alone, or at all alike, tells little."""
     entropy = -(weights * weights.clamp(min=1e-300).log()).sum(dim=-1)
     return int((entropy.exp() - weights.shape[-1] / 2).abs().argmin())
