@@ -6,7 +6,8 @@ asked for, and of that only parts and row groups that can hold one of them.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -96,7 +97,11 @@ def search(atlas: "Atlas", query: Query) -> Found:
         total=total,
         offset=query.offset,
         remarks=plan.remarks(),
+        beyond=plan.beyond,
         facts={"atlas": str(atlas.folder), "query": query.plain()},
+        again=lambda sort, offset, limit: search(atlas, replace(query, sort=sort or query.sort, offset=offset, limit=limit)),
+        sorts=plan.sorts,
+        limits={name: atlas.manifest.settings.get(name) for name in ("k", "each", "triples")},
     )
 
 
@@ -157,10 +162,15 @@ class _Plan:
         return parquet(*(self.atlas.folder / part.path for part in parts)) if parts else None
 
     @property
+    def sorts(self) -> tuple[str, ...]:
+        """The columns that rows can be sorted by."""
+        return (*STORED, *(EVIDENCE if self.evidence else ()))
+
+    @property
     def order(self) -> str:
         """How rows follow each other; no two of them are equal in all keys."""
         name = self.query.sort.removeprefix("-")
-        known = (*STORED, *(EVIDENCE if self.evidence else ()))
+        known = self.sorts
         if name not in known:
             needed = f"{', '.join(known)}, or one of them with a minus for the smallest first"
             advice = "build the atlas with --corpus" if name in EVIDENCE else did_you_mean(name, known)
@@ -201,15 +211,23 @@ class _Plan:
             *(() if is_by_lift else ("rows are listed for their lift, whatever they are sorted by",)),
         )
 
-    def _bounds(self) -> tuple[str, ...]:
+    @cached_property
+    def beyond(self) -> tuple[float, float] | None:
         """Beyond which lifts an answer is known to be whole: every source's own are listed down to a bound."""
         heads = self.heads if self.heads is not None else list(range(len(self.atlas.heads)))
         sources = self.ids.get("source")
         if sources is None or not heads or len(sources) * len(heads) > MOST_BOUNDS:
-            return ()
+            return None
         lines = [self.atlas.lines(self.atlas.heads[head], ("bound", "bound_lowering")) for head in heads]
         raising, lowering = (max(float(line[name][sources].max()) for line in lines) for name in ("bound", "bound_lowering"))
-        words = {"raising": f"above {raising:+.4g}", "lowering": f"below {-lowering:+.4g}"}
+        return raising, -lowering
+
+    def _bounds(self) -> tuple[str, ...]:
+        """The same in words."""
+        sources = self.ids.get("source")
+        if self.beyond is None or sources is None:
+            return ()
+        words = {"raising": f"above {self.beyond[0]:+.4g}", "lowering": f"below {self.beyond[1]:+.4g}"}
         beyond = " or ".join(words.values()) if self.query.sign == "both" else words[self.query.sign]
         return (
             f"every skip-trigram of {'this source' if len(sources) == 1 else 'these sources'} with a lift {beyond} is listed",
