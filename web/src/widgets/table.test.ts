@@ -22,7 +22,7 @@ test("cells are what Python prints, and tokens are seen", () => {
   expect(shown([" open", 5], TOKEN)).toBe("·open");
   expect(shown([null, 5], TOKEN)).toBe("#5");
   expect(shown(null, NUMBER)).toBe("");
-  expect(widths([TOKEN, NUMBER], [[["x".repeat(10_000), 1], 2]], ["source", "lift"])).toEqual([28, 8]);
+  expect(widths([TOKEN, NUMBER], [[["x".repeat(10_000), 1], 2]], ["source", "lift"])).toEqual([27, 6]);
 });
 
 test("what is pasted is exact and no formula", () => {

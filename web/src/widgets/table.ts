@@ -38,7 +38,7 @@ const MOST_LETTERS = 26;
 export function widths(columns: Column[], rows: Value[][], names: string[]): number[] {
   return columns.map((column, at) => {
     const cells = rows.slice(0, 200).map((row) => shown(row[at] ?? null, column).length);
-    return Math.min(column.kind === "text" ? 60 : MOST_LETTERS, Math.max(names[at]!.length + 2, ...cells)) + 2;
+    return Math.min(column.kind === "text" ? 60 : MOST_LETTERS, Math.max(names[at]!.length + 1, ...cells)) + 1;
   });
 }
 
