@@ -1,5 +1,360 @@
-"""The screen ``attention``."""
+"""The screen ``attention``: where every head looks, what it carries from there, and why it looks there."""
 
-from fastapi import APIRouter
+import math
+import shlex
+from typing import TYPE_CHECKING, Annotated, Literal
+from weakref import WeakKeyDictionary
+
+from fastapi import APIRouter, Query, Request, Response
+
+from headwater.shapes import floats
+from headwater.studio.asked import BINARY, Answer, HeadAsked, Lines, Named, Position, Text, TokenTold, numbers, shelf, worked
+from headwater.studio.errors import Refused
+from headwater.studio.limits import CELLS, ROWS
+from headwater.studio.shared import told_token
+from headwater.studio.work import Stop
+from headwater.trace.run import Run
+
+if TYPE_CHECKING:
+    from headwater.trace.attend import Attending
+    from headwater.trace.competition import Competition
+    from headwater.trace.looks import Survey
+    from headwater.trace.parts import Part
 
 router = APIRouter(tags=["attention"])
+SIDE = 64
+"""Cells on each side of a thumbnail."""
+DEEPER = 5
+"""Parts of what a part of a query or key is made of."""
+View = Literal["pattern", "weighted", "scores"]
+ViewAsked = Annotated[
+    View, Query(description="Attention; that times the length of what the head would write from there; scores.")
+]
+
+
+class HeadLooks(Answer):
+    """A head in a few numbers: mean attention over the tokens after the first; none of them where there is one token only."""
+
+    head: str
+    layer: int
+    number: int
+    previous: float | None
+    own: float | None
+    first: float | None
+    entropy: float | None
+    """In nats."""
+    even: float | None
+    """What a head pays to the previous token that looks everywhere alike."""
+    longest: float
+    """The largest cell of the value-weighted pattern: what its thumbnail's darkest cell stands for."""
+
+
+class AttentionTold(Answer):
+    """A text, and the heads that look at it."""
+
+    model: str
+    layers: int
+    heads: int
+    """In each layer."""
+    mask: Literal["causal", "full"] | None
+    tokens: list[TokenTold]
+    facts: list[HeadLooks] | None
+    """Layer by layer; None where nobody asked for them."""
+    lines: Lines
+
+
+class Place(Answer):
+    """A position and the token that stands there."""
+
+    position: int
+    token: TokenTold
+
+
+class AttentionSource(Answer):
+    """A source, and what it gets in the competition; several together have no place."""
+
+    place: Place | None
+    count: int
+    score: float
+    attention: float
+    log_odds: float
+    """The log of how many times more attention the source that is asked about gets."""
+
+
+class Competing(Answer):
+    """Who else is looked at."""
+
+    sources: list[AttentionSource]
+    """By falling score; the last may be all others together."""
+    count: int
+    entropy: float
+    """In nats."""
+    effective: float
+    """As if this many sources shared attention evenly."""
+    rank: int
+
+
+class AttentionPart(Answer):
+    """One part of a query or key, by its kind and facts; the page has the words."""
+
+    kind: str
+    name: str
+    """As the library calls it: ``L0H3``, ``embed``, ``L0.feed_forward``, ``L0.norm_1.bias``."""
+    value: float
+    place: Place | None
+    count: int
+    """Of parts that are told as one; 1 for a part by itself."""
+    attention: float | None
+    """Where it is a source of an earlier head."""
+    parts: "list[AttentionPart]"
+    """What it is made of, one step upstream."""
+
+
+class Why(Answer):
+    """Why a head looks there."""
+
+    model: str
+    head: str
+    dest: Place
+    source: Place
+    against: Place | None
+    score: float
+    attention: float
+    value: float
+    """What the table adds up to: the score, or how far it is above the other's."""
+    certificate: float
+    bound: float
+    competition: Competing
+    rows: list[AttentionPart]
+    """Parts of the query; the table's rows add up to them."""
+    columns: list[AttentionPart]
+    """Parts of the key."""
+    table: list[list[float]]
+    row_sums: list[float]
+    column_sums: list[float]
+    total: float
+    """Of the whole table: the value, but for the certificate."""
+    held: list[Literal["norms", "patterns", "gates"]]
+    """What is held as the run measured it."""
+    lines: Lines
+
+
+_surveys: "WeakKeyDictionary[Run, dict[int, Survey]]" = WeakKeyDictionary()
+
+
+@router.get("/attention")
+async def attention(
+    request: Request,
+    *,
+    model: Named,
+    text: Text,
+    facts: Annotated[bool, Query(description="Whether all heads are looked at; long texts take a while.")] = True,
+) -> AttentionTold:
+    """Layers, heads, tokens, and every head in a few numbers."""
+
+    def compute(stop: Stop) -> AttentionTold:
+        run = shelf(request).run(model, text, stop)
+        config = run.config
+        return AttentionTold(
+            model=model,
+            layers=config.layers,
+            heads=config.heads if config.layers else 0,
+            mask=config.attention.mask if config.attention else None,
+            tokens=[told_token(run, int(token)) for token in run.tokens[0]],
+            facts=_facts(run, stop) if facts else None,
+            lines=_lines(shelf(request).models[model].name, text, run),
+        )
+
+    return await worked(request, "model", compute)
+
+
+@router.get("/attention/thumbnails", response_class=Response, responses=BINARY)
+async def thumbnails(
+    request: Request,
+    model: Named,
+    text: Text,
+    view: Annotated[Literal["pattern", "weighted"], Query()] = "pattern",
+    size: Annotated[int, Query(ge=1, le=128, description="Cells on each side, at most.")] = SIDE,
+) -> Response:
+    """Small patterns of all heads, bytes: 255 is attention 1, or the longest write of the same head; long texts by the largest of each field."""
+
+    def compute(stop: Stop) -> Response:
+        run = shelf(request).run(model, text, stop)
+        side, heads = min(size, run.tokens.shape[1]), run.config.layers * run.config.heads
+        if heads * side * side > CELLS:
+            raise Refused(413, f"{heads:,} heads by {side} × {side} cells", f"at most {CELLS:,}", "ask for a smaller size")
+        found = _survey(run, size, stop)
+        small = found.pattern if view == "pattern" else found.weighted
+        if view == "weighted":
+            small = small / small.amax(dim=(1, 2), keepdim=True).clamp(min=1e-30)
+        return numbers((255 * small.double()).round().clamp(0, 255).to("cpu").numpy().astype("uint8"))
+
+    return await worked(request, "model", compute)
+
+
+@router.get("/attention/pattern", response_class=Response, responses=BINARY)
+async def pattern(request: Request, model: Named, text: Text, head: HeadAsked, view: ViewAsked = "pattern") -> Response:
+    """The whole pattern of one head, ``[dest, source]``; NaN where there is no score because the mask forbids to look."""
+
+    def compute(stop: Stop) -> Response:
+        run = shelf(request).run(model, text, stop)
+        length = run.tokens.shape[1]
+        if length**2 > CELLS:
+            raise Refused(413, f"a pattern of {length:,} tokens", f"at most {int(CELLS**0.5):,}", "give a shorter text")
+        found = run.looks(head, view)
+        return numbers(found.masked_fill(found.isinf(), float("nan")).to("cpu").float().numpy())
+
+    return await worked(request, "model", compute)
+
+
+@router.get("/attention/why")
+async def why(  # noqa: PLR0913  (each is one choice a person makes)
+    request: Request,
+    *,
+    model: Named,
+    text: Text,
+    head: HeadAsked,
+    dest: Position = -1,
+    source: Annotated[int | None, Query(ge=-(2**31), le=2**31, description="The one it looks at most, unless said.")] = None,
+    against: Annotated[int | None, Query(ge=-(2**31), le=2**31)] = None,
+    most: Annotated[int, Query(ge=1, le=ROWS, description="Rows, columns and sources; the others are one.")] = 8,
+) -> Why:
+    """Why a head looks there: who competes for its attention, and its score as parts of the query by parts of the key."""
+
+    def compute(stop: Stop) -> Why:
+        run = shelf(request).run(model, text, stop)
+        stop()
+        return _why(run, model, shelf(request).models[model].name, text, (head.upper(), dest, source, against, most))
+
+    return await worked(request, "model", compute)
+
+
+def _survey(run: Run, side: int, stop: Stop) -> "Survey":
+    """All heads on a text: looked at once for numbers and pictures alike, and for as long as the run is at hand."""
+    from headwater.trace.looks import survey
+
+    known = _surveys.setdefault(run, {})
+    if side not in known:
+        known[side] = survey(run.frozen, side, stop)
+    return known[side]
+
+
+def _facts(run: Run, stop: Stop) -> list[HeadLooks]:
+    return [
+        HeadLooks(
+            head=str(each.head),
+            layer=each.head.layer,
+            number=each.head.head,
+            previous=each.previous,
+            own=each.own,
+            first=each.first,
+            entropy=each.entropy,
+            even=each.even,
+            longest=each.longest,
+        )
+        for each in _survey(run, SIDE, stop).heads
+    ]
+
+
+def _why(run: Run, model: str, name: str, text: str, asked: tuple[str, int, int | None, int | None, int]) -> Why:
+    head, dest, source, against, most = asked
+    found = run.attend(head, dest, source, against)
+    cells = found.cells(most)
+    table = [floats(row) for row in cells.values]
+    return Why(
+        model=model,
+        head=str(found.head),
+        dest=_place(run, found.dest),
+        source=_place(run, found.source),
+        against=None if found.against is None else _place(run, found.against),
+        score=found.score,
+        attention=found.attention,
+        value=found.value,
+        certificate=found.certificate,
+        bound=found.bound,
+        competition=_competing(run, found.competition, most),
+        rows=[_part(run, part, deeper=True) for part in cells.rows],
+        columns=[_part(run, part, deeper=True) for part in cells.columns],
+        table=table,
+        row_sums=[math.fsum(row) for row in table],
+        column_sums=[math.fsum(column) for column in zip(*table, strict=True)],
+        total=math.fsum(value for row in table for value in row),
+        held=list(found.held),
+        lines=_why_lines(name, text, run, found, most),
+    )
+
+
+def _place(run: Run, position: int) -> Place:
+    return Place(position=position, token=told_token(run, int(run.tokens[0, position])))
+
+
+def _competing(run: Run, found: "Competition", most: int) -> Competing:
+    first, rest = found.cut(most)
+    sources = [
+        AttentionSource(
+            place=_place(run, int(found.positions[number])),
+            count=1,
+            score=float(found.scores[number]),
+            attention=float(found.attention[number]),
+            log_odds=float(found.log_odds[number]),
+        )
+        for number in first
+    ]
+    if rest:
+        score, share = found.together(rest)
+        odds = found.score - score
+        sources.append(AttentionSource(place=None, count=len(rest), score=score, attention=share, log_odds=odds))
+    return Competing(
+        sources=sources, count=len(found.positions), entropy=found.entropy, effective=found.effective, rank=found.rank
+    )
+
+
+def _part(run: Run, part: "Part", *, deeper: bool) -> AttentionPart:
+    facts = part.facts
+    inner = part.split(most=DEEPER).parts if deeper and part.ways else ()
+    return AttentionPart(
+        kind=part.kind,
+        name=str(facts.get("name", part.label)),
+        value=part.value,
+        place=_place(run, int(facts["position"])) if "position" in facts else None,
+        count=int(facts.get("count", 1)),
+        attention=facts.get("attention"),
+        parts=[_part(run, each, deeper=False) for each in inner],
+    )
+
+
+def _given(text: str, run: Run) -> tuple[str, str]:
+    """A text as Python and as a shell take it; by its ids where the one or the other would take it for something else."""
+    ids = [int(token) for token in run.tokens[0]]
+    plain = ",".join(map(str, ids))
+    if text.startswith("ids:"):
+        return repr(ids), f"--ids {plain}"
+    odd = text.startswith("-") or "\0" in text or any(0xD800 <= ord(letter) <= 0xDFFF for letter in text)
+    return (repr(ids) if odd else repr(text)), (f"--ids {plain}" if odd else shlex.quote(text))
+
+
+def _lines(name: str, text: str, run: Run) -> Lines:
+    python, shell = _given(text, run)
+    opened = f"import headwater as hw; run = hw.load({name!r}).record({python})"
+    if not run.config.layers:
+        return _both(f"{opened}; print(run.survey().heads)", f"headwater inspect {shlex.quote(name)} --json")
+    return _both(
+        f"{opened}; print(*run.survey().heads, run['L0.pattern'][0, 0], sep='\\n')",
+        f"headwater attend {shlex.quote(name)} {shell} --head L0H0 --json",
+    )
+
+
+def _why_lines(name: str, text: str, run: Run, found: "Attending", most: int) -> Lines:
+    python, shell = _given(text, run)
+    places = [found.dest, found.source, *([] if found.against is None else [found.against])]
+    against = "" if found.against is None else f" --against {found.against}"
+    return _both(
+        f"import headwater as hw; run = hw.load({name!r}).record({python}); "
+        f"print(run.attend({str(found.head)!r}, {', '.join(map(str, places))}).plain({most}))",
+        f"headwater attend {shlex.quote(name)} {shell} --head {found.head} --dest {found.dest} --source {found.source}"
+        f"{against} --most {most} --json",
+    )
+
+
+def _both(python: str, shell: str) -> Lines:
+    return Lines(python=python, shell=shell)

@@ -12,7 +12,7 @@ apart as any logit is, down to the tokens.
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -23,19 +23,36 @@ from headwater.errors import InputError
 from headwater.model.attention import Rule, scores
 from headwater.model.config import NoNorm
 from headwater.model.positions import for_each_head, place
-from headwater.shapes import floats
+from headwater.shapes import floats, whole
 from headwater.show.html import fragment
 from headwater.show.text import written
 from headwater.show.values import Grid, Section, Table, Tree
 from headwater.trace.competition import Competition
 from headwater.trace.frozen import Frozen
 from headwater.trace.nodes import token_facts
-from headwater.trace.parts import MOST, Group, Node, Part, Split, take_apart
+from headwater.trace.parts import MOST, Group, Node, Part, Split, group, take_apart
 from headwater.trace.question import check_one_text, within
+from headwater.trace.rounding import score_bound
 from headwater.trace.sides import Side, SideName
 
+Held: TypeAlias = Literal["norms", "patterns", "gates"]
+"""What is held as a run measured it."""
+HELD: dict[Held, str] = {
+    "norms": "the scales of norms",
+    "patterns": "where earlier heads look",
+    "gates": "the gates of earlier feed-forward layers",
+}
 SHOWN = 6
 """Rows and columns of a table for people; the others are one row and one column."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A table of parts of the query by parts of the key, cut to the largest of both; the others are one row and one column."""
+
+    rows: tuple[Part, ...]
+    columns: tuple[Part, ...]
+    values: Float[Tensor, "row column"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -107,6 +124,11 @@ class Attending:
         return abs(math.fsum(floats(self.table.flatten())) - self.value)
 
     @cached_property
+    def bound(self) -> float:
+        """What rounding may come to in the certificate: in this format, at this width and depth, and with numbers of this size."""
+        return score_bound(self.queries, self.keys, self.scale)
+
+    @cached_property
     def by_query(self) -> Split:
         """The parts of the query, each of which splits into what it met in the key."""
         return self._crossed(self.query, self.query_parts, self._vectors[0], self.keys)
@@ -126,19 +148,24 @@ class Attending:
         found = self.by_key[part]
         return self._told("query", f"{found.label} in the key meets the query", found.node, found.value)
 
-    def grid(self, most: int = MOST) -> Grid:
+    def cells(self, most: int = MOST) -> Cells:
         """The table's largest rows and columns by the sum of their sizes, the others as one row and one column."""
         rows, columns = _groups(self.table.abs().sum(dim=1), most), _groups(self.table.abs().sum(dim=0), most)
-        values = rows @ self.table @ columns.T
+        parts = (_grouped(rows, self.query_parts), _grouped(columns, self.key_parts))
+        return Cells(*parts, rows @ self.table @ columns.T)
+
+    def grid(self, most: int = MOST) -> Grid:
+        """The same, to be drawn."""
+        cells = self.cells(most)
         return Grid(
             title=f"{self.label}: parts of the query by parts of the key",
-            rows=_names(rows, self.query_parts),
-            columns=_names(columns, self.key_parts),
-            values=tuple(tuple(floats(row)) for row in values),
+            rows=tuple(map(_short, cells.rows)),
+            columns=tuple(map(_short, cells.columns)),
+            values=tuple(tuple(floats(row)) for row in cells.values),
             x="part of the key",
             y="part of the query",
             middle=0.0,
-            reach=float(values.abs().max()) or 1.0,
+            reach=float(cells.values.abs().max()) or 1.0,
         )
 
     def tree(self, depth: int = 2, *, most: int = SHOWN) -> Tree:
@@ -176,15 +203,20 @@ class Attending:
         return f"{there} with {self.attention:.1%} of its attention, score {self.score:+.3f}"
 
     @property
+    def held(self) -> tuple[Held, ...]:
+        """What is held as the run measured it."""
+        config, below = self.frozen.record.config, self.head.layer > 0
+        measured: dict[Held, bool] = {
+            "norms": not isinstance(config.norm, NoNorm),
+            "patterns": below,
+            "gates": below and config.feed_forward is not None,
+        }
+        return tuple(what for what, is_there in measured.items() if is_there)
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """What is to be said below the numbers."""
-        config, below = self.frozen.record.config, self.head.layer > 0
-        measured = {
-            "the scales of norms": not isinstance(config.norm, NoNorm),
-            "where earlier heads look": below,
-            "the gates of earlier feed-forward layers": below and config.feed_forward is not None,
-        }
-        held = ", ".join(what for what, is_there in measured.items() if is_there)
+        held = ", ".join(HELD[each] for each in self.held)
         sides = f"query {self.query.certificate:.1e}, key {self.key.certificate:.1e}"
         return (
             "softmax sees differences of scores only: what makes one source win is told against another"
@@ -217,6 +249,7 @@ class Attending:
             "attention": self.attention,
             "value": self.value,
             "certificate": self.certificate,
+            "bound": self.bound,
             "parts": parts,
             "query": self.query.plain(),
             "key": self.key.plain(),
@@ -331,9 +364,14 @@ def _groups(sizes: Float[Tensor, " part"], most: int) -> Float[Tensor, "group pa
     return groups
 
 
-def _names(groups: Float[Tensor, "group part"], parts: list[Part]) -> tuple[str, ...]:
-    """A part by its short name; several by their number."""
-    return tuple(f"{int(group.sum())} others" if group.sum() > 1 else _short(parts[int(group.argmax())]) for group in groups)
+def _grouped(groups: Float[Tensor, "group part"], parts: list[Part]) -> tuple[Part, ...]:
+    """A part by itself; several as one."""
+    found: list[Part] = []
+    for members in ([parts[number] for number in whole(each.nonzero().flatten())] for each in groups):
+        rest = {"count": len(members)}
+        alone = len(members) == 1
+        found.append(members[0] if alone else group(f"{len(members)} others", members, kind="remainder", facts=rest))
+    return tuple(found)
 
 
 def _short(part: Part) -> str:

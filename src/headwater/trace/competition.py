@@ -59,22 +59,30 @@ class Competition:
         return 1 + int((self.scores > self.score).sum())
 
     def table(self, most: int = 8) -> Table:
-        """The sources with the highest scores, those that are asked about whatever their score is, and the others together.
-
-        Together, sources have the score ``log Σ exp(score)``: as one source with that score they would get the same attention.
-        """
-        order = whole(self.scores.argsort(descending=True, stable=True))
-        asked = {self._of(each) for each in (self.source, self.against) if each is not None}
-        # One that is left over is no shorter than itself.
-        first = set(order if len(order) <= most + 1 else order[:most]) | asked
-        rows = [self._row(number) for number in order if number in first]
-        rest = [number for number in order if number not in first]
-        count = f"{len(order):,} source{'s' * (len(order) > 1)}"
+        """The sources with the highest scores, those that are asked about whatever their score is, and the others together."""
+        first, rest = self.cut(most)
+        rows = [self._row(number) for number in first]
+        count = f"{len(self.scores):,} source{'s' * (len(self.scores) > 1)}"
         title = (
             f"who gets its attention: {count}, as if {self.effective:.1f} shared it evenly (entropy {self.entropy:.2f} nats)"
         )
         columns = ("source", "score#", "attention#", "log-odds against it#")
-        return Table(title=title, columns=columns, rows=(*rows, *([self._together(rest)] if rest else [])))
+        return Table(title=title, columns=columns, rows=(*rows, *([self._others(rest)] if rest else [])))
+
+    def cut(self, most: int) -> tuple[list[int], list[int]]:
+        """The numbers of the sources with the highest scores, and of those that are asked about, by falling score; and those of all others."""
+        order = whole(self.scores.argsort(descending=True, stable=True))
+        asked = {self._of(each) for each in (self.source, self.against) if each is not None}
+        # One that is left over is no shorter than itself.
+        first = set(order if len(order) <= most + 1 else order[:most]) | asked
+        return [number for number in order if number in first], [number for number in order if number not in first]
+
+    def together(self, some: list[int]) -> tuple[float, float]:
+        """Score and attention of several sources together.
+
+        Their score is ``log Σ exp(score)``: as one source with that score they would get the same attention.
+        """
+        return float(self.scores.double()[some].logsumexp(dim=0)), float(self.attention.double()[some].sum())
 
     def plain(self) -> dict[str, Any]:
         """For programs: every source, in the order of the text."""
@@ -99,7 +107,6 @@ class Competition:
             odds,
         )
 
-    def _together(self, rest: list[int]) -> tuple[str, ...]:
-        score = float(self.scores.double()[rest].logsumexp(dim=0))
-        share = float(self.attention.double()[rest].sum())
+    def _others(self, rest: list[int]) -> tuple[str, ...]:
+        score, share = self.together(rest)
         return (f"{len(rest):,} others together", f"{score:+z.3f}", f"{share:.4f}", f"{self.score - score:+z.3f}")

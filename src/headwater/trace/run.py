@@ -6,6 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from jaxtyping import Float
+from torch import Tensor
+
 from headwater.circuits.head import HeadName
 from headwater.errors import InputError
 from headwater.model.record import Record
@@ -21,6 +24,7 @@ from headwater.trace.edits import Zero
 from headwater.trace.effects import Effect, effect
 from headwater.trace.experts import are_experts, experts
 from headwater.trace.frozen import Frozen
+from headwater.trace.looks import Survey, View, looks, survey
 from headwater.trace.nodes import StreamNode, token_facts
 from headwater.trace.parts import MOST, Split, take_apart
 from headwater.trace.places import Place, PlaceName, find_place
@@ -96,6 +100,14 @@ class Run(Record):
         Without a source, the one that it looks at most is meant; ``against`` another, the difference of their scores is taken apart.
         """
         return attend(self.frozen, head, dest, source, against)
+
+    def looks(self, head: HeadName, view: View = "pattern") -> Float[Tensor, "dest source"]:
+        """Where one head looks, ``[dest, source]``: its attention; ``"weighted"`` by the length of what it would write from each source; or its ``"scores"``."""
+        return looks(self.frozen, head, view)
+
+    def survey(self) -> Survey:
+        """All heads on this text: how much each looks at the token before, its own, the first one; and small pictures of their patterns."""
+        return survey(self.frozen)
 
     def totals(self, position: int | None = -1, token: str | int | None = None, against: str | int | None = None) -> Totals:
         """What every token, head, layer and order comes to in a logit, by one sweep; ``position=None`` asks at all positions at once.

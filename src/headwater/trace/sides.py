@@ -67,14 +67,18 @@ class Side:
     @torch.no_grad()
     def vector(self) -> Float[Tensor, " d_head"]:
         """The query or key itself, as the model had it."""
+        return self.signs @ self.each()
+
+    def each(self) -> Float[Tensor, "row d_head"]:
+        """The query, or the key at each row, as the model had it."""
         config, site = self.frozen.record.config, "queries" if self.name == "query" else "keys"
         number = self.head.head if self.name == "query" else key_head(config, self.head)
-        return self.signs @ self.frozen.record[f"L{self.head.layer}.{site}"][0, number, self.at]
+        return self.frozen.record[f"L{self.head.layer}.{site}"][0, number, self.at]
 
     @torch.no_grad()
     def vectors(self) -> Float[Tensor, "part d_head"]:
         """What each part put into it, in the order of the components of a node; they add up to ``vector``."""
-        entries = torch.eye(self._W.shape[-1], dtype=self._W.dtype, device=self._W.device)
+        entries = torch.eye(self.W.shape[-1], dtype=self.W.dtype, device=self.W.device)
         question, placed = self.ask(entries)
         written = [each.value for each in components(self.frozen, question)]
         return torch.stack(written if placed is None else [*written, placed.sum(dim=-1)])
@@ -89,14 +93,14 @@ class Side:
     def ask(self, wanted: Float[Tensor, "*many d_head"]) -> tuple[Question, Float[Tensor, "*many row"] | None]:
         """``<vector, wanted>`` as a question about the stream that the head reads; and what positions that are not in the stream add."""
         before = self.signs[:, None] * self._turned_back(wanted)
-        read = before @ self._W.T
-        pulled = self.frozen.through(self._step, self.at, read)
+        read = before @ self.W.T
+        pulled = self.frozen.through(self.step, self.at, read)
         constants = {name: value.sum(dim=-1) for name, value in pulled.constants.items()}
-        if self._b is not None:
-            constants[f"{self.head}.b_{self._letter}"] = (before @ self._b).sum(dim=-1)
+        if self.b is not None:
+            constants[f"{self.head}.b_{self._letter}"] = (before @ self.b).sum(dim=-1)
         marks = self.placed.in_queries_and_keys
         placed = None if marks is None else (read * marks[self.at]).sum(dim=-1)
-        return Question(self._step.reads, self.at, pulled.q, constants), placed
+        return Question(self.step.reads, self.at, pulled.q, constants), placed
 
     def _turned_back(self, wanted: Float[Tensor, "*many d_head"]) -> Float[Tensor, "*many row d_head"]:
         """What is asked of the vector as it was before it was turned, at each row."""
@@ -120,18 +124,21 @@ class Side:
         return "Q" if self.name == "query" else "K"
 
     @property
-    def _step(self) -> AttentionStep:
+    def step(self) -> AttentionStep:
+        """Where on its course the stream is read."""
         steps = course(self.frozen.record.config)
         return next(step for step in steps if isinstance(step, AttentionStep) and step.layer == self.head.layer)
 
     @property
-    def _W(self) -> Float[Tensor, "d_model d_head"]:  # noqa: N802
+    def W(self) -> Float[Tensor, "d_model d_head"]:  # noqa: N802
+        """``W_Q`` or ``W_K``."""
         weights = self.frozen.block(self.head.layer).attention
         number = key_head(self.frozen.record.config, self.head)
         return weights.W_Q[self.head.head] if self.name == "query" else weights.W_K[number]
 
     @property
-    def _b(self) -> Float[Tensor, " d_head"] | None:
+    def b(self) -> Float[Tensor, " d_head"] | None:
+        """``b_Q`` or ``b_K``, where there is one."""
         weights = self.frozen.block(self.head.layer).attention
         if weights.b_Q is None or weights.b_K is None:
             return None
