@@ -1,5 +1,265 @@
-"""The screen ``river``."""
+"""The screen ``river``: a logit followed upstream to the tokens that it came from, and what each token comes to in all."""
 
-from fastapi import APIRouter
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+
+from headwater.studio.asked import Answer, Lines, Named, TokenName, TokenTold, shelf, worked
+from headwater.studio.river_asked import Asking, Logit, asked_for, begins_like, lines_of, logits_of, number_in
+from headwater.studio.shared import told_token
+from headwater.studio.work import Stop
+from headwater.text.spoken import Spoken
+from headwater.trace.check import rounding_bound
+from headwater.trace.confluence import Confluence, Flow, Joint, confluence
+from headwater.trace.parts import Split
+from headwater.trace.run import Run
 
 router = APIRouter(tags=["river"])
+LIKE = 12
+"""Tokens that are suggested."""
+PIECES = 24
+"""Tokens of a text that is not one, as they are told."""
+
+Kind = Literal[
+    "logit",
+    "embedding",
+    "position",
+    "head",
+    "feed-forward",
+    "neuron",
+    "stream",
+    "source",
+    "bias",
+    "layer",
+    "order",
+    "group",
+    "remainder",
+]
+
+
+class RiverNode(Answer):
+    """Everything that flows through one place: what flows in adds up to what flows out."""
+
+    key: str
+    """Its name, by which it is opened: ``L1H3@4``, ``L1@4`` (the stream as layer 1 reads it), ``token@0``, ``logit``."""
+    kind: Kind
+    value: float
+    name: str | None
+    layer: int | None
+    position: int | None
+    token: str | None
+    id: int | None
+    count: int | None
+    """Of a remainder: how many parts it is."""
+    of: str | None
+    """Of a remainder: whose."""
+    ways: list[str]
+    """How it can be taken apart; none where nothing is upstream."""
+    by: str | None
+    """How it is; none where it is closed."""
+
+
+class RiverLink(Answer):
+    """What one place has in another one downstream."""
+
+    source: str
+    target: str
+    value: float
+    share: float
+    """Of the sizes of all that flows into the target."""
+    attention: float | None
+    names: list[str]
+    """Of biases and positions: which ones."""
+
+
+class River(Answer):
+    """A logit, or a difference of two, as what flows into it."""
+
+    model: str
+    position: int
+    dest: TokenTold
+    token: TokenTold
+    against: TokenTold | None
+    centred: bool
+    value: float
+    probability: float
+    against_probability: float | None
+    main: float
+    """How far the sum of the logit's own parts is from the model's number."""
+    certificate: float
+    """The largest such difference of everything that is drawn."""
+    bound: float
+    """What rounding may come to."""
+    nodes: list[RiverNode]
+    links: list[RiverLink]
+    lines: Lines
+
+
+class Total(Answer):
+    """What something comes to in a logit, through everything downstream of it."""
+
+    name: str
+    value: float
+
+
+class RiverTotals(Answer):
+    """Tokens, positions and biases add up to the logit; heads and layers do not, since one reads what another wrote."""
+
+    tokens: list[float]
+    positions: float | None
+    biases: float | None
+    writes: list[Total] | None
+    """Heads and feed-forward layers; none of a centred logit."""
+    layers: list[Total] | None
+    certificate: float
+    bound: float
+
+
+class Words(Answer):
+    """A token that somebody types: the one that it is, or the pieces that it would be, and some that begin like it."""
+
+    exact: TokenTold | None
+    pieces: list[TokenTold]
+    like: list[TokenTold]
+
+
+Opened = Annotated[
+    str,
+    Query(
+        max_length=6_000,
+        description="Places to open or close, with commas between: KEY, KEY:way, -KEY (close), +KEY (tell more of its inflows).",
+    ),
+]
+Most = Annotated[int, Query(ge=1, le=40, description="Inflows of a place that are told apart.")]
+Budget = Annotated[int, Query(ge=0, le=120, description="Places after which nothing more opens by itself; 0: nothing does.")]
+
+
+@router.get("/river")
+async def river(
+    request: Request,
+    logit: Asking,
+    open: Opened = "",  # noqa: A002  (its name in the address)
+    most: Most = 6,
+    auto: Budget = 40,
+) -> River:
+    """Why a token has its logit after a position, upstream to the tokens."""
+
+    def compute(stop: Stop) -> River:
+        run = shelf(request).run(logit.model, logit.text, stop)
+        why = logit.explain(run)
+        found = confluence(why, asked_for(open, most, auto), stop)
+        lines = lines_of(shelf(request).models[logit.model].name, logit.text, why, centred=logit.centred)
+        return _told(run, why, found, logit, lines)
+
+    return await worked(request, "model", compute)
+
+
+def _told(run: Run, why: Split, found: Confluence, logit: Logit, lines: Lines) -> River:
+    facts = why.facts
+    at = {joint.facts["position"] for joint in found.joints if isinstance(joint.facts.get("position"), int)}
+    return River(
+        model=logit.model,
+        position=facts["position"],
+        dest=told_token(run, facts["dest_id"]),
+        token=told_token(run, facts["id"]),
+        against=told_token(run, facts["against_id"]) if "against_id" in facts else None,
+        centred=logit.centred,
+        value=why.value,
+        probability=facts["probability"],
+        against_probability=facts.get("against_probability"),
+        main=found.main,
+        certificate=found.certificate,
+        bound=rounding_bound(run, sorted(at), logits_of(why)),
+        nodes=[_node(joint) for joint in found.joints],
+        links=[_link(flow) for flow in found.flows],
+        lines=lines,
+    )
+
+
+def _node(joint: Joint) -> RiverNode:
+    facts = joint.facts
+    kept = {name: facts.get(name) for name in ("name", "layer", "position", "token", "id", "count", "of")}
+    return RiverNode(key=joint.key, kind=joint.kind, value=joint.value, ways=list(joint.ways), by=joint.by, **kept)  # pyright: ignore[reportArgumentType]
+
+
+def _link(flow: Flow) -> RiverLink:
+    return RiverLink(
+        source=flow.source,
+        target=flow.target,
+        value=flow.value,
+        share=flow.share,
+        attention=flow.attention,
+        names=list(flow.names),
+    )
+
+
+@router.get("/river/totals")
+async def river_totals(request: Request, logit: Asking) -> RiverTotals:
+    """What every token, head and layer comes to in a logit, through everything downstream."""
+
+    def compute(stop: Stop) -> RiverTotals:
+        run = shelf(request).run(logit.model, logit.text, stop)
+        why = logit.explain(run)
+        stop()
+        bound = rounding_bound(run, [why.facts["position"]], logits_of(why))
+        return _centred_totals(run, why, bound) if logit.centred else _totals(run, why, bound)
+
+    return await worked(request, "model", compute)
+
+
+def _totals(run: Run, why: Split, bound: float) -> RiverTotals:
+    found = run.totals(why.facts["position"], why.facts["id"], why.facts.get("against_id")).plain()
+    biases = [value[0] for value in found["biases"].values()]
+    writes, layers = (
+        [Total(name=name, value=value[0]) for name, value in found[some].items()] for some in ("writes", "layers")
+    )
+    return RiverTotals(
+        tokens=found["tokens"][0],
+        positions=None if found["positions"] is None else sum(found["positions"][0]),
+        biases=sum(biases) if biases else None,
+        writes=writes,
+        layers=layers,
+        certificate=found["certificate"],
+        bound=bound,
+    )
+
+
+def _centred_totals(run: Run, why: Split, bound: float) -> RiverTotals:
+    """The sweep that tells heads apart is of a logit or a difference; by tokens anything can be told."""
+    split = why.split("token", most=None)
+    values = {part.facts["position"]: part.value for part in split.parts if part.kind == "token"}
+    placed = [part.value for part in split.parts if part.kind == "position"]
+    others = [part.value for part in split.parts if part.kind not in ("token", "position")]
+    return RiverTotals(
+        tokens=[values.get(at, 0.0) for at in range(run.tokens.shape[1])],
+        positions=sum(placed) if placed else None,
+        biases=sum(others) if others else None,
+        writes=None,
+        layers=None,
+        certificate=split.certificate,
+        bound=bound,
+    )
+
+
+@router.get("/river/words")
+async def river_words(request: Request, model: Named, like: TokenName = "") -> Words:
+    """What a model makes of what somebody types where a token is wanted."""
+    return await worked(request, "model", lambda stop: _words(request, model, like, stop))
+
+
+def _words(request: Request, model: str, like: str, stop: Stop) -> Words:
+    loaded = shelf(request).model(model)
+    spoken = Spoken(loaded.tokenizer)
+
+    def told(token: int) -> TokenTold:
+        return TokenTold(text=spoken.text(token), shown=spoken(token), id=token)
+
+    number = number_in(like, has_words=loaded.tokenizer is not None)
+    if number is not None:
+        return Words(exact=told(number) if number < loaded.config.vocab else None, pieces=[], like=[])
+    if loaded.tokenizer is None or not like:
+        return Words(exact=None, pieces=[], like=[])
+    pieces = loaded.tokenizer.encode(like)
+    found = begins_like(loaded.tokenizer, like, LIKE, stop)
+    exact = told(pieces[0]) if len(pieces) == 1 else None
+    return Words(exact=exact, pieces=[told(each) for each in pieces[:PIECES]], like=[told(each) for each in found])

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request
 
 from headwater.model.config import ModelConfig
 from headwater.settings import kind_of
+from headwater.shapes import whole
 from headwater.studio.asked import VERSION, Answer, Named, Text, TokenTold, shelf, worked
 from headwater.studio.work import Stop
 from headwater.trace.run import Run
@@ -13,6 +14,8 @@ from headwater.trace.run import Run
 router = APIRouter(tags=["shared"])
 TEXTS = ("for line in open(", "def main(argv=None):\n    parser =", "import os\nimport sys\n\nclass")
 """To begin with, in the tokens of our own models."""
+PREDICTED = 64
+"""Positions of a text whose next tokens are told in one answer."""
 
 
 class ModelTold(Answer):
@@ -58,7 +61,7 @@ class Said(Answer):
 
 
 class Spoken(Answer):
-    """A token of a text, and what the model expects after it."""
+    """A token of a text, and what the model expects after it: none where that was not asked for."""
 
     token: TokenTold
     next: list[Said]
@@ -119,14 +122,27 @@ def _sizes(config: ModelConfig) -> dict[str, Any]:
 
 
 @router.get("/tokens")
-async def tokens(request: Request, model: Named, text: Text, count: Annotated[int, Query(ge=0, le=50)] = 5) -> Tokens:
-    """The tokens of a text, each with the likeliest next ones."""
+async def tokens(
+    request: Request,
+    model: Named,
+    text: Text,
+    count: Annotated[int, Query(ge=0, le=50)] = 5,
+    first: Annotated[
+        int, Query(alias="from", ge=0, le=2**31, description="The first position whose next tokens are told.")
+    ] = 0,
+    last: Annotated[int, Query(alias="to", ge=0, le=2**31, description="The position before which that ends.")] = 2**31,
+) -> Tokens:
+    """The tokens of a text; from one position up to another, at most ``PREDICTED`` of them, also the likeliest next ones."""
 
     def compute(stop: Stop) -> Tokens:
         run = shelf(request).run(model, text, stop)
-        spoken = [
-            Spoken(token=told_token(run, int(token)), next=said(run, at, count)) for at, token in enumerate(run.tokens[0])
-        ]
+        # A row of the whole vocabulary for each: of a long text only what somebody looks at.
+        wanted = range(first, min(last, first + PREDICTED)) if count else range(0)
+        spoken: list[Spoken] = []
+        for at, token in enumerate(whole(run.tokens[0])):
+            if at in wanted:
+                stop()
+            spoken.append(Spoken(token=told_token(run, token), next=said(run, at, count) if at in wanted else []))
         return Tokens(model=model, tokens=spoken)
 
     return await worked(request, "model", compute)

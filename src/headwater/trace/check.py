@@ -1,7 +1,7 @@
 """The certificate over every position and the whole vocabulary: do the parts add up to what the model says?"""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from headwater.show.text import written
 from headwater.show.values import Line, Panel, Progress, Table, silent
 from headwater.trace import push
 from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, course
+from headwater.trace.frozen import Rows
 from headwater.trace.parts import Part, Split, Way
 from headwater.trace.run import Run
 from headwater.trace.terms import streams
@@ -121,7 +122,7 @@ class Check:
 @torch.no_grad()
 def check(run: Run, *, samples: int = 8, seed: int = 0, progress: Progress = silent) -> Check:
     """Add everything up, in every way, and compare."""
-    read, size = _by_components(run)
+    read, size = _by_components(run, torch.arange(run.tokens.shape[1]))
     progress("components", 0.2)
     by_order = streams(run).double()
     size = size + by_order.square().sum(dim=(0, -1))
@@ -140,49 +141,62 @@ def check(run: Run, *, samples: int = 8, seed: int = 0, progress: Progress = sil
         by_path=tuple(apart[1]),
         splits=splits,
         sampled=sampled,
-        bound=_bound(run, size),
+        bound=_bound(run, size, *_longest(run)),
         vocab=run.config.vocab,
         largest=float(run.logits.abs().max()),
     )
 
 
-def _by_components(run: Run) -> tuple[Float[Tensor, "batch pos d_model"], Float[Tensor, "batch pos"]]:
+@torch.no_grad()
+def rounding_bound(run: Run, positions: Sequence[int], tokens: Sequence[int]) -> float:
+    """What rounding may come to in sums of components that make the logits of some tokens, taken apart at some positions.
+
+    It is the bound of ``check``, of these positions and tokens only: so that it is had at once for one explanation of a long text.
+    """
+    at = torch.tensor(sorted({position % run.tokens.shape[1] for position in positions}))
+    columns, b_U = run.weights.W_U[:, list(tokens)].double(), run.weights.b_U
+    bias = 0.0 if b_U is None else float(b_U[list(tokens)].abs().sum())
+    return _bound(run, _by_components(run, at)[1], float(columns.square().sum(dim=0).sqrt().sum()), bias)
+
+
+def _by_components(run: Run, at: Rows) -> tuple[Float[Tensor, "batch row d_model"], Float[Tensor, "batch row"]]:
     """What the unembedding reads, added up from every single write with the norms' scales held fixed; and the writes' squared lengths, added up."""
-    x = torch.zeros_like(run["embed"], dtype=torch.float64)[None]
+    x = torch.zeros_like(run["embed"][:, at], dtype=torch.float64)[None]
     size = torch.zeros_like(x[0, ..., 0])
     for step in course(run.config):
         if isinstance(step, NormStep):
-            x, size = _normed(run, f"L{step.layer}.{step.norm}", x, size)
+            x, size = _normed(run, f"L{step.layer}.{step.norm}", at, x, size)
             continue
-        for write in _writes(run, step):
+        for write in _writes(run, step, at):
             x = x + write.double()
             size = size + write.double().square().sum(dim=-1)
     if isinstance(run.config.norm, PreNorm):
-        x, size = _normed(run, "final", x, size)
+        x, size = _normed(run, "final", at, x, size)
     return x[0], size
 
 
-def _normed(run: Run, name: str, x: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+def _normed(run: Run, name: str, at: Rows, x: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
     norm = run.config.norm
     assert not isinstance(norm, NoNorm), "asked only where there are norms"
-    weights, scale = run.weights.norm(name), run[f"{name}.scale"].double()
+    weights, scale = run.weights.norm(name), run[f"{name}.scale"][:, at].double()
     gain = 1.0 if weights.gain is None else float(weights.gain.double().square().mean())
     bias = 0.0 if weights.bias is None else float(weights.bias.double().square().sum())
     return push.through_norm(norm.norm, weights, scale, x), size * scale.square() * gain + bias
 
 
-def _writes(run: Run, step: Given | AttentionStep | FeedForwardStep) -> Iterator[Tensor]:
-    """Each thing that a step adds to the stream, by itself."""
+def _writes(run: Run, step: Given | AttentionStep | FeedForwardStep, at: Rows) -> Iterator[Tensor]:
+    """Each thing that a step adds to the stream at some positions, by itself."""
+    embed = run["embed"][:, at]
     match step:
         case Given(site=site):
-            yield run[site].expand_as(run["embed"])
+            yield run[site].expand_as(run["embed"])[:, at]
         case AttentionStep(layer=layer):
-            weights, mixed = run.weights.blocks[layer].attention, run[f"L{layer}.mixed"]
+            weights, mixed = run.weights.blocks[layer].attention, run[f"L{layer}.mixed"][:, :, at]
             yield from (mixed[:, head] @ W_O for head, W_O in enumerate(weights.W_O))
             if weights.b_O is not None:
-                yield weights.b_O.expand_as(run["embed"])
+                yield weights.b_O.expand_as(embed)
         case FeedForwardStep(layer=layer):
-            yield run[f"L{layer}.feed_forward"]
+            yield run[f"L{layer}.feed_forward"][:, at]
 
 
 def _logits(run: Run, progress: Callable[[float], None]) -> Iterator[tuple[slice, Float[Tensor, "pos vocab"]]]:
@@ -222,14 +236,18 @@ def _counted(difference: float) -> float:
     return math.inf if math.isnan(difference) else difference
 
 
-def _bound(run: Run, size: Float[Tensor, "batch pos"]) -> float:
+def _longest(run: Run) -> tuple[float, float]:
+    """The longest column of the unembedding, and its largest bias."""
+    longest = float(run.weights.W_U.double().square().sum(dim=0).sqrt().max())
+    return longest, 0.0 if run.weights.b_U is None else float(run.weights.b_U.abs().max())
+
+
+def _bound(run: Run, size: Float[Tensor, "batch row"], longest: float, bias: float) -> float:
     """Rounding of ``n`` products, added up: about ``√n`` units in the last place of the sum of their sizes.
 
     ``size`` is the squared lengths of all writes and of all orders, added up at each position as errors are that do not know of each other. Orders count by
     themselves because they may be large where what was written is not: they cancel. Of hundreds of random models, badly conditioned ones
     among them, the worst came to half of the bound; most, and those that are trained, come to some hundredths of it.
     """
-    longest = float(run.weights.W_U.double().square().sum(dim=0).sqrt().max())
-    bias = 0.0 if run.weights.b_U is None else float(run.weights.b_U.abs().max())
     depth, unit = len(course(run.config)) + 1, torch.finfo(run.weights.dtype).eps
     return 2 * unit * math.sqrt(run.config.d_model * depth) * (math.sqrt(float(size.max())) * longest + bias)
