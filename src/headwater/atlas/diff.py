@@ -113,13 +113,36 @@ class HeadChange:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Besides:
+    """How two atlases differ besides their numbers."""
+
+    same_weights: bool
+    settings: tuple[str, ...]
+    """Names of those that are others."""
+    other_frequencies: bool
+    """Whether tokens were taken to occur otherwise, which attention is reckoned by."""
+    only_before: tuple[str, ...]
+    """Heads."""
+    only_after: tuple[str, ...]
+
+    def words(self) -> tuple[str, ...]:
+        """For people."""
+        told = ["both are of the same weights"] if self.same_weights else []
+        told += [f"made with other {', '.join(self.settings)}: numbers are not quite about the same"] if self.settings else []
+        told += ["made with other frequencies of tokens, which attention is reckoned by"] if self.other_frequencies else []
+        for word, only in (("before", self.only_before), ("after", self.only_after)):
+            told += [f"only {word}: {', '.join(only)}"] if only else []
+        return tuple(told)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Difference:
     """What is different in ``after``."""
 
     before: str
     after: str
     words: Words
-    remarks: tuple[str, ...]
+    besides: "Besides"
     """What differs besides the weights, and which heads are in one atlas only."""
     counts: dict[str, int]
     """How many there are of each kind, of which these are the first."""
@@ -130,6 +153,11 @@ class Difference:
     changed: tuple[Change, ...]
     """Among the strongest in both."""
     heads: tuple[HeadChange, ...]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The same in words."""
+        return self.besides.words()
 
     @property
     def _kinds(self) -> dict[str, tuple[Change, ...]]:
@@ -195,7 +223,7 @@ def diff(before: Atlas, after: Atlas, head: str | None = None, *, limit: int = 2
         before=str(before.folder),
         after=str(after.folder),
         words=before.words,
-        remarks=_remarks(before, after),
+        besides=_besides(before, after),
         counts={word: len(rows) for word, rows in kinds.items()},
         heads=tuple(_head_changes(before, after, common, keys["changed"])) + _direct(before, after, head),
         **{word: tuple(rows[:limit]) for word, rows in kinds.items()},
@@ -213,19 +241,16 @@ def _check(before: Atlas, after: Atlas, head: str | None) -> None:
             raise InputError(f"{head!r:.40} in {atlas.folder}", "a head that both have", did_you_mean(head, atlas.heads))
 
 
-def _remarks(before: Atlas, after: Atlas) -> tuple[str, ...]:
-    """What else is different."""
+def _besides(before: Atlas, after: Atlas) -> Besides:
     ours, theirs = before.manifest, after.manifest
-    told = ["both are of the same weights"] if ours.model.get("sha256") == theirs.model.get("sha256") else []
     names = sorted({*ours.settings, *theirs.settings} - {*NO_MATTER})
-    settings = [name for name in names if ours.settings.get(name) != theirs.settings.get(name)]
-    told += [f"made with other {', '.join(settings)}: numbers are not quite about the same"] if settings else []
-    if not np.array_equal(before.words.share, after.words.share):
-        told.append("made with other frequencies of tokens, which attention is reckoned by")
-    for word, one, other in (("before", before, after), ("after", after, before)):
-        only = [name for name in one.heads if name not in other.heads]
-        told += [f"only {word}: {', '.join(only)}"] if only else []
-    return tuple(told)
+    return Besides(
+        same_weights=ours.model.get("sha256") == theirs.model.get("sha256"),
+        settings=tuple(name for name in names if ours.settings.get(name) != theirs.settings.get(name)),
+        other_frequencies=not np.array_equal(before.words.share, after.words.share),
+        only_before=tuple(name for name in before.heads if name not in after.heads),
+        only_after=tuple(name for name in after.heads if name not in before.heads),
+    )
 
 
 class _Side:

@@ -1,6 +1,7 @@
 """``Words``: an atlas' vocabulary, and the ids that a pattern means."""
 
 import difflib
+import heapq
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,20 @@ class Words:
             if text is not None:
                 found.setdefault(text, []).append(token)
         return found
+
+    def beginning(self, start: str, most: int) -> list[int]:
+        """Tokens that begin with a text, also after a space: the text itself first, then the commonest; for whoever is still typing."""
+        spaced = f" {start}"
+        fits = [
+            (text not in (start, spaced), -count, token)
+            for token, (text, count) in enumerate(zip(self.texts, self._counts, strict=True))
+            if text is not None and text.startswith((start, spaced))
+        ]
+        return [token for *_, token in heapq.nsmallest(most, fits)]
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        return self.count.tolist()
 
     def find(self, pattern: Pattern, database: "DuckDBPyConnection") -> NDArray[np.uint32]:
         """The ids that a pattern means, rising; none at all is refused. The database has a table ``vocabulary`` of id and text."""

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from headwater.atlas.atlas import Atlas
     from headwater.atlas.manifest import Manifest
 
-POSITIONAL = 0.5
-"""Of a head whose scores positions explain more than this, skip-trigrams are not the story."""
-
 
 def show(atlas: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> None:
     """Show the settings of an atlas, its tables, and one row for each head.
@@ -123,6 +120,8 @@ def _told(row: dict[str, Any]) -> list[str]:
 
 
 def _remark(opened: "Atlas", heads: list[dict[str, Any]]) -> None:
+    from headwater.atlas.about_heads import POSITIONAL
+
     mostly = [row["head"] for row in heads if row["placement"]["positions"] > POSITIONAL]
     say(
         "\npositions: the share of the variance of scores, within what one destination sees, that positions explain; lifts know tokens alone"

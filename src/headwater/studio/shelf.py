@@ -43,6 +43,8 @@ class Item:
     """As people call it; as it was given."""
     path: Path
     """Where it lies; never told to a browser and never taken from one."""
+    typed: str = ""
+    """Of an atlas: its folder as whoever started the studio would type it there, for lines that give the same numbers."""
 
 
 @dataclass
@@ -69,6 +71,8 @@ class Shelf:
     trainings: "OrderedDict[str, Item]"
     atlas_of: dict[str, str]
     """By a model's id, the id of its atlas."""
+    here: Path = field(default_factory=Path.cwd)
+    """Where the studio was started: what it writes, it writes below."""
     _open: "OrderedDict[tuple[str, str], _Opened]" = field(default_factory=OrderedDict[tuple[str, str], _Opened])
     _runs: "OrderedDict[tuple[str, tuple[int, ...]], Run]" = field(
         default_factory=OrderedDict[tuple[str, tuple[int, ...]], "Run"]
@@ -116,6 +120,20 @@ class Shelf:
             while len(self._runs) > 1 and sum(run.size for run in self._runs.values()) > RUNS_BYTES:
                 self._runs.popitem(last=False)
         return found
+
+    def atlas_place(self, model: str) -> Path:
+        """Where the atlas of a model is built: never at a place that a request names."""
+        return self.here / "models" / _known(self.models, model, "model").id / "atlas"
+
+    def add_atlas(self, model: str) -> str:
+        """Serve the atlas that has been built of a model, and give its id."""
+        place = self.atlas_place(model)
+        with self._lock:
+            if model not in self.atlas_of:
+                item = self.models[model]
+                self.atlas_of[model] = _add(self.atlases, item.id, item.name, place, _typed(place, self.here)).id
+            self._open.pop(("atlas", self.atlas_of[model]), None)
+            return self.atlas_of[model]
 
     def check_unchanged(self, kind: str, name: str) -> None:
         """Refuse an answer whose files changed while it was made: half of it would be of one thing, half of another."""
@@ -205,7 +223,7 @@ def fill(models: Sequence[str | Path], atlases: Sequence[str | Path] = (), here:
     """
     from headwater.model.sources import look
 
-    shelf = Shelf(OrderedDict(), OrderedDict(), OrderedDict(), {})
+    shelf = Shelf(OrderedDict(), OrderedDict(), OrderedDict(), {}, (here or Path.cwd()).absolute())
     for given in models:
         path = Path(given)
         if _is_training(path):
@@ -218,15 +236,15 @@ def fill(models: Sequence[str | Path], atlases: Sequence[str | Path] = (), here:
                 continue
             raise
         item = _add(shelf.models, _called(path), str(given), path)
-        beside = (source.path / "atlas", source.path.parent / "atlas", (here or Path.cwd()) / "models" / item.id / "atlas")
+        beside = (source.path / "atlas", source.path.parent / "atlas", shelf.atlas_place(item.id))
         found = next((place for place in beside if _is_atlas(place)), None)
         if found is not None:
-            shelf.atlas_of[item.id] = _add(shelf.atlases, item.id, f"{given}", found).id
+            shelf.atlas_of[item.id] = _add(shelf.atlases, item.id, f"{given}", found, _typed(found, shelf.here)).id
     for given in atlases:
         path = Path(given)
         if not _is_atlas(path):
             raise InputError(f"--atlas {given}", "the folder of an atlas", "build one with headwater atlas build")
-        _add(shelf.atlases, _called(path), str(given), path)
+        _add(shelf.atlases, _called(path), str(given), path, str(given))
     return shelf
 
 
@@ -246,9 +264,14 @@ def _called(path: Path) -> str:
     return whole.parent.name if whole.name in ("model", "atlas") else whole.name
 
 
-def _add(items: "OrderedDict[str, Item]", name: str, given: str, path: Path) -> Item:
+def _typed(path: Path, here: Path) -> str:
+    whole = path.absolute()
+    return str(whole.relative_to(here) if whole.is_relative_to(here) else whole)
+
+
+def _add(items: "OrderedDict[str, Item]", name: str, given: str, path: Path, typed: str = "") -> Item:
     short = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "model"
     taken = [short, *(f"{short}-{number}" for number in range(2, len(items) + 3))]
-    item = Item(next(each for each in taken if each not in items), given, path.absolute() if path.exists() else path)
+    item = Item(next(each for each in taken if each not in items), given, path.absolute() if path.exists() else path, typed)
     items[item.id] = item
     return item

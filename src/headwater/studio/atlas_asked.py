@@ -1,0 +1,97 @@
+"""What the parts of the screen ``atlas`` share: an atlas that is read, its tokens, and the lines that ask for the same."""
+
+import math
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Query, Request
+
+from headwater.atlas.atlas import Atlas
+from headwater.atlas.patterns import Pattern, read_pattern
+from headwater.errors import InputError
+from headwater.studio.asked import Answer, Lines, TokenTold, shelf, worked
+from headwater.studio.limits import ROWS
+from headwater.studio.work import Stop
+
+Result = TypeVar("Result")
+PatternAsked = Annotated[
+    str | None,
+    Query(max_length=1_100, description="A token's text, #id, prefix:…, contains:…, regex:… (RE2) or exact:…; none is any."),
+]
+Limit = Annotated[int, Query(ge=0, le=ROWS)]
+Offset = Annotated[int, Query(ge=0, lt=2**40)]
+
+
+async def read(request: Request, name: str, compute: Callable[[Atlas, Stop], Result]) -> Result:
+    """What ``compute`` finds in an atlas, once its files are found to be the same before and after."""
+
+    def looked(stop: Stop) -> Result:
+        there = shelf(request)
+        found = compute(there.atlas(name), stop)
+        there.check_unchanged("atlas", name)
+        return found
+
+    return await worked(request, "search", looked)
+
+
+def typed(request: Request, name: str) -> str:
+    """An atlas' folder as whoever started the studio would type it."""
+    return shelf(request).atlases[name].typed
+
+
+def token(atlas: Atlas, number: int) -> TokenTold:
+    """A token of an atlas."""
+    return TokenTold(text=atlas.words.texts[number], shown=atlas.words(number), id=number)
+
+
+def pattern(given: str | None) -> Pattern | None:
+    """Which tokens are meant; an empty field means any."""
+    return read_pattern(given) if given else None
+
+
+class Missing(Answer):
+    """A text that means no token of an atlas, and what may have been meant."""
+
+    slot: str
+    given: str
+    do: str
+
+
+def unknown(atlas: Atlas, slot: str, some: Pattern) -> Missing | None:
+    """Why a pattern means no token; None where it means some. Whoever is still typing has made no mistake."""
+    try:
+        with atlas.cursor() as cursor:
+            atlas.words.find(some, cursor)
+    except InputError as error:
+        return Missing(slot=slot, given=error.given, do=error.do)
+    return None
+
+
+def finite(value: Any) -> float | None:
+    """A number; None for what is none."""
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def lines(python: str, command: str | None = None) -> Lines:
+    """A line of Python, after ``import headwater as hw;``, and a command; where there is none of its own, Python's."""
+    whole = f"import headwater as hw; {python}"
+    return Lines(python=whole, shell=command or f"python -c {shlex.quote(whole)}")
+
+
+def inner(some: Mapping[str, Any] | None, *way: str) -> dict[str, Any]:
+    """What stands deep in a document; nothing where some step is missing."""
+    found: Any = some
+    for step in way:
+        found = found.get(step) if isinstance(found, Mapping) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return dict(found) if isinstance(found, Mapping) else {}  # pyright: ignore[reportUnknownArgumentType]
+
+
+def opening(path: str) -> str:
+    """The Python that opens an atlas."""
+    return f"hw.open_atlas({path!r})"
+
+
+def in_python(some: Pattern) -> str:
+    """A pattern as Python has it: ``Prefix`` and its like are names of ``hw``."""
+    return repr(some) if isinstance(some, str | int) else f"hw.{some!r}"
