@@ -42,8 +42,8 @@ class Drawing:
 class Displayed:
     """A value that draws itself in Jupyter, VS Code and marimo, and can be clicked there."""
 
-    def drawing(self) -> Drawing:
-        """What is drawn, and who answers."""
+    def drawing(self) -> Drawing | None:
+        """What is drawn, and who answers; None where there is nothing to click and the HTML says it all."""
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
@@ -61,21 +61,26 @@ class Displayed:
                 "anywidget, and widgets.js inside the package",
                 "make page, from a checkout" if needs_page else "pip install 'headwater[notebook]'",
             )
-        return widget_of(self.drawing(), language, theme)
+        drawing = self.drawing()
+        if drawing is None:
+            raise InputError(f"a widget of {self!r:.80}", "something that can be clicked", "let the notebook show it")
+        return widget_of(drawing, language, theme)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any] | None:
         """For Jupyter and whatever speaks like it; nothing where plain HTML or text is all that is shown anyway."""
         del include, exclude
-        if not can_click() or _is_terminal():
+        drawing = None if not can_click() or _is_terminal() else self.drawing()
+        if drawing is None:
             return None
         # In a saved notebook, on GitHub, in a mail: where nobody knows the widget, these are shown.
         shown = {"text/plain": repr(self), "text/html": self._repr_html_()}
-        made = widget_of(self.drawing())
+        made = widget_of(drawing)
         return {**shown, VIEW: {"version_major": 2, "version_minor": 0, "model_id": made.model_id}}
 
     def _display_(self) -> Any:
         """For marimo, which draws whatever this returns."""
-        return widget_of(self.drawing()) if can_click() else _Html(self._repr_html_())
+        drawing = self.drawing() if can_click() else None
+        return _Html(self._repr_html_()) if drawing is None else widget_of(drawing)
 
 
 @dataclass(frozen=True)

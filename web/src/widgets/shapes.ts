@@ -1,4 +1,6 @@
-/** The documents that Python sends: see `headwater.atlas.found.Found.page` and `headwater.circuits.all_heads.AllHeads.drawing`. */
+/** The documents that Python sends: see `headwater.atlas.found`, `headwater.circuits.all_heads`, `headwater.trace.patterns` and `headwater.trace.river`. */
+
+import type { Schema } from "../lib/ask";
 
 /** A token: its exact text, null where it has none, and its id. */
 export type Token = [string | null, number];
@@ -63,4 +65,31 @@ export interface HeadsTold {
   chance: number;
   given: string[];
   told: HeadTold[];
+}
+
+/** As the studio answers, but for what a notebook knows anyway. */
+export type RiverTold = Omit<Schema["River"], "model" | "lines">;
+export type WhyTold = Schema["Why"];
+export interface Looked {
+  head: string;
+  view: "pattern" | "weighted" | "scores";
+  /** float32, dest by source; no number where the mask forbids to look. */
+  values: unknown;
+}
+export interface Surveyed {
+  facts: Schema["HeadLooks"][];
+  /** Cells on each side of a small picture. */
+  side: number;
+  small_pattern: unknown;
+  small_weighted: unknown;
+}
+export interface AttentionTold {
+  layers: number;
+  heads: number;
+  mask: "causal" | "full";
+  tokens: Schema["TokenTold"][];
+  chosen: { head: string; dest: number | null; source: number | null; against: number | null };
+  why: WhyTold | null;
+  pattern: Looked | null;
+  facts: Schema["HeadLooks"][] | null;
 }
