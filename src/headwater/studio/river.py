@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from headwater.studio.asked import Answer, Lines, Named, TokenName, TokenTold, shelf, worked
+from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenName, TokenTold, shelf, worked
 from headwater.studio.river_asked import Asking, Logit, asked_for, begins_like, lines_of, logits_of, number_in
-from headwater.studio.shared import told_token
+from headwater.studio.shared import Said, said, told_token
 from headwater.studio.work import Stop
 from headwater.text.spoken import Spoken
 from headwater.trace.check import rounding_bound
@@ -113,6 +113,12 @@ class RiverTotals(Answer):
     layers: list[Total] | None
     certificate: float
     bound: float
+
+
+class Next(Answer):
+    """What the model expects after a position."""
+
+    next: list[Said]
 
 
 class Words(Answer):
@@ -239,6 +245,19 @@ def _centred_totals(run: Run, why: Split, bound: float) -> RiverTotals:
         certificate=split.certificate,
         bound=bound,
     )
+
+
+@router.get("/river/next")
+async def river_next(
+    request: Request, model: Named, text: Text, position: Position = -1, count: Annotated[int, Query(ge=1, le=50)] = 8
+) -> Next:
+    """The likeliest tokens after a position."""
+
+    def compute(stop: Stop) -> Next:
+        run = shelf(request).run(model, text, stop)
+        return Next(next=said(run, position, count))
+
+    return await worked(request, "model", compute)
 
 
 @router.get("/river/words")

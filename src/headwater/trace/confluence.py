@@ -18,15 +18,15 @@ import torch
 from torch import Tensor
 
 from headwater.shapes import whole
-from headwater.trace.nodes import FeedForwardNode, HeadNode, SourceNode, StreamNode
+from headwater.trace.nodes import FeedForwardNode, HeadNode, NeuronNode, SourceNode, StreamNode
 from headwater.trace.parts import Part, Split, Way
 
 ROOT = "logit"
 LEAVES = ("embedding", "position", "bias", "token")
 SPLITS = 400
 """Parts that are taken apart before nothing more opens by itself: some joints are reached along many paths."""
-LEAST = 0.004
-"""Of all parts' sizes: what is smaller does not open by itself."""
+LEAST = 0.005
+"""Of the sizes of the logit's own parts: what is smaller does not open by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +149,7 @@ class _Growing:
         self._splits = 0
         self._heap: list[tuple[float, str]] = []
         self._root = _all_parts(split) if asked.opened.get(ROOT) in (None, split.by) else None
+        self._least = LEAST * math.fsum(abs(part.value) for part in split.parts)
         self._main = split.certificate
 
     def grow(self, given: Sequence[str] | None) -> None:
@@ -164,14 +165,14 @@ class _Growing:
                     self._open(key, self._asked.opened.get(key))
 
     def _by_itself(self) -> None:
-        least = LEAST * math.fsum(abs(part.value) for part in self._root or ())
         self._heap = [(-abs(place.value), key) for key, place in self.places.items() if self._can_open(key)]
         heapq.heapify(self._heap)
         while self._heap and len(self.places) < self._asked.budget and self._splits < SPLITS:
             size, key = heapq.heappop(self._heap)
             # What meets there may have become more, or have cancelled, since it was put there: then it waits its new turn.
             now = abs(self.places[key].value)
-            if not self._can_open(key) or now < least:
+            if not self._can_open(key) or now < self._least or self.places[key].kind == "neuron":
+                # Neurons are many and small: each only when somebody asks.
                 continue
             if not math.isclose(now, -size, rel_tol=1e-9):
                 heapq.heappush(self._heap, (-now, key))
@@ -191,6 +192,13 @@ class _Growing:
             sums.setdefault(_key(part, place), []).append(part.value)
         ranked = sorted(sums, key=lambda each: -abs(math.fsum(sums[each])))
         most = self._asked.most * (2 if key == ROOT else 1) * (1 + self._asked.more.get(key, 0))
+        if key not in self._asked.more and key != ROOT:
+            # A place of its own for what nobody could see would only be in the way of the others.
+            seen = [
+                each for each in ranked if abs(math.fsum(sums[each])) >= self._least or each in self.places or _is_end(each)
+            ]
+            most = min(most, len(seen))
+            ranked = [*seen, *(each for each in ranked if each not in set(seen))]
         # One that is left over is no shorter than itself.
         place.told = frozenset(ranked if len(ranked) <= most + 1 else ranked[:most])
         for some in found:
@@ -233,7 +241,13 @@ class _Growing:
         flowing.values.append(part.value)
         if attention is not None:
             flowing.attention.append(attention)
-        name = part.label if part.kind in ("bias", "position") else ""
+        name = (
+            part.facts.get("name", "")
+            if part.kind == "bias"
+            else f"@{part.facts.get('position')}"
+            if part.kind == "position"
+            else ""
+        )
         if name and name not in flowing.names:
             flowing.names.append(name)
         if key not in self.places:
@@ -302,7 +316,7 @@ def _together(parts: Sequence[Part]) -> list[Part]:
     """Parts of one place as few: what is asked of the same component at the same positions along several paths is asked at once, their covectors added up."""
     found: dict[object, list[Part]] = {}
     for number, part in enumerate(parts):
-        node = part.node.read() if isinstance(part.node, SourceNode) else part.node
+        node = part.node.read() if isinstance(part.node, SourceNode | NeuronNode) else part.node
         match node:
             case StreamNode(question=question):
                 same: object = ("stream", question.stage, tuple(whole(question.at)))
@@ -332,6 +346,11 @@ def _sum(parts: list[Part]) -> Part:
 
 def _added(tensors: list[Tensor]) -> Tensor:
     return torch.stack(tensors).sum(dim=0)
+
+
+def _is_end(key: str) -> bool:
+    # What the first layer reads is told by tokens at once.
+    return key.startswith(("token@", "L0@")) or key in ("positions", "biases")
 
 
 def _is_of_tokens(part: Part) -> bool:
