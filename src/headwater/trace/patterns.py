@@ -3,6 +3,7 @@
 The documents here have the shapes of the studio's answers ``/api/attention`` and ``/api/attention/why``, so that the same drawings draw them.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -196,6 +197,7 @@ def token_told(frozen: Frozen, token: int) -> dict[str, Any]:
 def why_told(found: Attending, most: int = MOST) -> dict[str, Any]:
     """Why a head looks there, by kinds and facts; whoever draws it has the words."""
     cells, frozen = found.cells(most), found.frozen
+    table = [floats(row) for row in cells.values]
     return {
         "head": str(find_head(found.head, frozen.record.config)),
         "dest": _place(frozen, found.dest),
@@ -209,7 +211,10 @@ def why_told(found: Attending, most: int = MOST) -> dict[str, Any]:
         "competition": _competing(frozen, found.competition, most),
         "rows": [_part(frozen, part, is_deeper=True) for part in cells.rows],
         "columns": [_part(frozen, part, is_deeper=True) for part in cells.columns],
-        "table": [floats(row) for row in cells.values],
+        "table": table,
+        "row_sums": [math.fsum(row) for row in table],
+        "column_sums": [math.fsum(column) for column in zip(*table, strict=True)],
+        "total": math.fsum(value for row in table for value in row),
         "held": list(found.held),
     }
 
