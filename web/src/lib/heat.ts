@@ -14,7 +14,9 @@ export interface Grid {
 export type Rgb = [number, number, number];
 
 export function rgb(hex: string): Rgb {
-  const digits = hex.replace("#", "");
+  const given = hex.replace("#", "");
+  // A style sheet that was made small writes #fff for #ffffff.
+  const digits = given.length === 3 ? [...given].map((digit) => digit + digit).join("") : given;
   return [0, 2, 4].map((at) => parseInt(digits.slice(at, at + 2), 16)) as Rgb;
 }
 

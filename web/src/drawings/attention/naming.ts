@@ -45,6 +45,7 @@ export function partName(part: Part, most = LONGEST): string {
 /** The same for the head of a row or column, where the place is known already. */
 export function partHead(part: Part): string {
   if (part.kind === "embedding") return part.place ? t.embedding : t.embeddings;
+  if (part.kind === "bias") return part.name;
   if (part.kind === "position") return part.place ? t.position : t.positions;
   return partName(part, 12);
 }

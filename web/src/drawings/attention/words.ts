@@ -18,7 +18,6 @@ export const words = speaks({
     nearHint: (count: number) => `${count} × ${count} tokens around the chosen cell`,
     heads: "All heads; arrow keys go from one to another",
     headOf: (head: string, facts: string) => (facts ? `head ${head}: ${facts}` : `head ${head}`),
-    layer: (layer: number) => `layer ${layer}`,
     previous: "previous token",
     own: "own token",
     first: "first token",
@@ -41,9 +40,7 @@ export const words = speaks({
     direction: "Direction",
     overHint:
       "Point at a token: the others are shaded by what it looks at. A click says why it looks at the one that it looks at most.",
-    shade: "shade",
     why: (head: string) => `Why ${head} looks there`,
-    whyHint: "Choose a cell of the pattern: who else competes for that attention, and what in the query met what in the key.",
     sentence: (head: string, dest: string, source: string, share: string, score: string) =>
       `${head} at ${dest} looks at ${source} with ${share} of its attention: score ${score}.`,
     ranked: (rank: number, count: number) => (count === 1 ? "There is nothing else to look at." : `Rank ${rank} of ${count}.`),
@@ -86,7 +83,6 @@ export const words = speaks({
     edits: "edits",
     noHeads: "This model has no heads",
     noHeadsHint: "A model without layers looks at one token at a time. Choose another one to see where heads look.",
-    tooLong: "This text is too long for a whole pattern on one screen.",
   },
   pt: {
     view: "O que se mostra",
@@ -103,7 +99,6 @@ export const words = speaks({
     nearHint: (count: number) => `${count} × ${count} tokens em volta da célula escolhida`,
     heads: "Todas as cabeças; as setas vão de uma a outra",
     headOf: (head: string, facts: string) => (facts ? `cabeça ${head}: ${facts}` : `cabeça ${head}`),
-    layer: (layer: number) => `camada ${layer}`,
     previous: "token anterior",
     own: "próprio token",
     first: "primeiro token",
@@ -126,9 +121,7 @@ export const words = speaks({
     direction: "Direção",
     overHint:
       "Aponte para um token: os outros ficam sombreados pelo quanto ele os olha. Um clique diz por que ele olha para o que mais olha.",
-    shade: "tom",
     why: (head: string) => `Por que ${head} olha ali`,
-    whyHint: "Escolha uma célula do padrão: quem mais disputa essa atenção, e o que na query encontrou o quê na key.",
     sentence: (head: string, dest: string, source: string, share: string, score: string) =>
       `${head} em ${dest} olha para ${source} com ${share} de sua atenção: score ${score}.`,
     ranked: (rank: number, count: number) => (count === 1 ? "Não há mais nada para olhar." : `Lugar ${rank} de ${count}.`),
@@ -171,6 +164,5 @@ export const words = speaks({
     edits: "edições",
     noHeads: "Este modelo não tem cabeças",
     noHeadsHint: "Um modelo sem camadas olha um token de cada vez. Escolha outro para ver para onde olham as cabeças.",
-    tooLong: "Este texto é longo demais para um padrão inteiro numa tela.",
   },
 });
