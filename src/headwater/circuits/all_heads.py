@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from headwater.circuits.composition import Composition
 from headwater.circuits.copying import Panel, tally
@@ -20,6 +20,7 @@ from headwater.show.widgets import Displayed, Drawing
 MOST_ENTRIES = 200
 
 
+@runtime_checkable
 class Names(Protocol):
     """What tokens are called."""
 
