@@ -1,7 +1,7 @@
 """A model together with the words it speaks: what ``headwater.load`` returns."""
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,9 +10,11 @@ from typing import Any, Literal, TypeAlias
 import torch
 
 from headwater.circuits import tables
+from headwater.circuits.all_heads import AllHeads
 from headwater.circuits.bases import Kind
 from headwater.circuits.head import HeadName
 from headwater.circuits.norms import Scaling
+from headwater.circuits.overview import Choices, overview
 from headwater.circuits.tables import Circuit
 from headwater.errors import InputError, ModelFileError, did_you_mean
 from headwater.model import checkpoint, export, generate
@@ -24,6 +26,7 @@ from headwater.model.sources import load_weights, look
 from headwater.model.taps import NOBODY, Tap
 from headwater.model.weights import Weights
 from headwater.shapes import Logits, Tokens
+from headwater.text.spoken import Spoken
 from headwater.text.tokenizer import Tokenizer, read_tokenizer
 from headwater.trace.edits import check_edits
 from headwater.trace.places import Place, PlaceName, find_place
@@ -121,6 +124,17 @@ class Model:
     ) -> Circuit:
         """How much a head at ``dest`` looks for ``source``: scores before the softmax. See ``headwater.circuits.tables.qk``."""
         return self._spoken(tables.qk(self.weights, head, dest=dest, source=source, offset=offset, scales=scales))
+
+    def heads(self, heads: Sequence[HeadName] | None = None, *, examples: int = 3, quick: bool = False) -> AllHeads:
+        """What each head copies, matches, composes with, says and looks for, from the weights alone: as ``headwater heads`` tells it.
+
+        ``quick`` leaves out where tokens stand in their own rows, which takes a pass over all entries of each circuit.
+        """
+        choices = Choices(examples=examples, ranks=not quick)
+        told, pairs = overview(self.weights, heads, choices)
+        return AllHeads(
+            weights=self.weights, heads=tuple(told), composition=pairs, names=Spoken(self.tokenizer), choices=choices
+        )
 
     def generate(
         self, text: Text, sampling: generate.Sampling | None = None, *, most: int = 50, past_end: bool = False

@@ -6,7 +6,7 @@ asked for, and of that only parts and row groups that can hold one of them.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -99,6 +99,9 @@ def search(atlas: "Atlas", query: Query) -> Found:
         remarks=plan.remarks(),
         beyond=plan.beyond,
         facts={"atlas": str(atlas.folder), "query": query.plain()},
+        again=lambda sort, offset, limit: search(atlas, replace(query, sort=sort or query.sort, offset=offset, limit=limit)),
+        sorts=plan.sorts,
+        limits={name: atlas.manifest.settings.get(name) for name in ("k", "each", "triples")},
     )
 
 
@@ -159,10 +162,15 @@ class _Plan:
         return parquet(*(self.atlas.folder / part.path for part in parts)) if parts else None
 
     @property
+    def sorts(self) -> tuple[str, ...]:
+        """The columns that rows can be sorted by."""
+        return (*STORED, *(EVIDENCE if self.evidence else ()))
+
+    @property
     def order(self) -> str:
         """How rows follow each other; no two of them are equal in all keys."""
         name = self.query.sort.removeprefix("-")
-        known = (*STORED, *(EVIDENCE if self.evidence else ()))
+        known = self.sorts
         if name not in known:
             needed = f"{', '.join(known)}, or one of them with a minus for the smallest first"
             advice = "build the atlas with --corpus" if name in EVIDENCE else did_you_mean(name, known)

@@ -1,11 +1,12 @@
 """The tables of ``headwater heads``: what heads do, in words and numbers for people."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headwater.circuits.all_heads import filled
 from headwater.circuits.chance import Range
-from headwater.circuits.copying import SURE, Eigen, Panel, tally
+from headwater.circuits.copying import SURE, Eigen, Panel
 from headwater.circuits.overview import Choices, Overview, Strength
 from headwater.circuits.spectrum import Spectrum, Weighted, spectrum
 from headwater.circuits.tables import Circuit, ov, qk
@@ -22,10 +23,6 @@ DIRECTIONS, TOKENS, LINKS, EIGENVALUES = 5, 5, 8, 8
 
 class Words(Spoken):
     """Ids of tables as people read them, and as programs do."""
-
-    def pairs(self, entries: "Entries", arrow: str = "→") -> str:
-        """Some entries in one line."""
-        return "  ".join(f"{self(row)}{arrow}{self(column)} {value:+z.3g}" for row, column, value in entries)
 
     def weighted(self, some: Weighted) -> str:
         """Some tokens with their signs."""
@@ -49,76 +46,6 @@ class Words(Spoken):
             {"strength": one.strength, "reads": side(one.reads), "writes": side(one.writes)} for one in found.directions
         ]
         return {**found.plain(), "directions": directions}
-
-
-def all_heads(told: Sequence[Overview], pairs: "Composition", words: Words) -> list[Table]:
-    """One row for each head: what it copies, how large it is and with whom it works, its largest entries."""
-    copies: list[tuple[str, ...]] = []
-    sizes: list[tuple[str, ...]] = []
-    for one in told:
-        ranks, panel, match = one.copying.ranks, one.copying, one.self_match
-        shares = (f"{ranks.top_1:.1%}", f"{ranks.top_10:.1%}") if ranks else ("", "")
-        scores = (f"{panel.raw.score:+z.2f}", f"{panel.centred.score:+z.2f}")
-        copies.append((str(one.head), *scores, panel.verdict, *shares, f"{match.raw.score:+z.2f}"))
-        norms, spread = f"{one.ov.norm:,.0f}/{one.qk.norm:,.0f}", f"{one.ov.effective_rank:.1f}/{one.qk.effective_rank:.1f}"
-        induction = f"{one.induction.score:+z.2f}" if one.induction else ""
-        sizes.append((str(one.head), norms, spread, _looks(one), induction, _partner(one)))
-    columns = ("head", "copying#", "centred#", "verdict", "own 1st#", "top 10#", "self-match#")
-    about = ("head", "norm OV/QK#", "rank OV/QK#", "looks", "induction#", "composes with")
-    title = f"\nnorms, effective ranks, position, partners (composition by chance: {pairs.chance:.3f})"
-    return [_filled("", columns, copies), _filled(title, about, sizes), *_largest(told, words), *_tallies(told)]
-
-
-def _filled(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table without the columns that nothing stands in."""
-    there = [number for number in range(len(columns)) if any(row[number] for row in rows)]
-    chosen = tuple(tuple(row[number] for number in there) for row in rows)
-    return Table(title=title, columns=tuple(columns[number] for number in there), rows=chosen)
-
-
-def _largest(told: Sequence[Overview], words: Words) -> list[Table]:
-    """What each head says and looks for most; nothing where no examples were wanted."""
-    says = [(str(one.head), words.pairs(one.says)) for one in told if len(one.says)]
-    seeks = [(str(one.head), words.pairs(one.seeks, "←")) for one in told if len(one.seeks)]
-    tables = [
-        Table(title=title, columns=("head", header), rows=tuple(rows))
-        for title, header, rows in (
-            ("\nlargest entries", "says (source→out, row means taken out, each token once)", says),
-            ("\nlargest scores", "looks for (destination←source, each token once)", seeks),
-        )
-    ]
-    return [table for table in tables if table.rows]
-
-
-def _partner(one: Overview) -> str:
-    """Whom a head reads, or who reads it, more than any other: where that is more than chance."""
-    link = one.partners[0] if one.partners else None
-    return f"{link.writer}→{link.reader} {link.score:.3f}" if link and link.excess > 0 else ""
-
-
-def _looks(one: Overview) -> str:
-    """Where a head looks by position, if that is more than half of its attention."""
-    found = one.attending
-    if found is None:
-        return ""
-    places = {"before": found.previous, "itself": found.own, "first": found.first}
-    place, share = max(places.items(), key=lambda item: item[1])
-    return f"{place} {share:.0%}" if share > 0.5 else ""
-
-
-def _tallies(told: Sequence[Overview]) -> list[Table]:
-    """How many heads copy, by each definition, and how many would by chance."""
-    if len(told) < 2:
-        return []
-    # Those that are held against the quantiles at 5 % and 95 %; the verdict takes two of them to agree.
-    about = f"{0.05 * len(told):.1f}"
-    chance = {"verdict": f"≤ {about}", **dict.fromkeys(("score", "raw score", "signs", "trace"), f"≈ {about}")}
-    rows: list[tuple[str, ...]] = []
-    for definition, counts in tally([one.copying for one in told]).items():
-        found = (str(counts.get(word, 0)) for word in ("copying", "neither", "anti-copying"))
-        rows.append((definition, *found, chance.get(definition, "")))
-    columns = ("by", "copying#", "neither#", "anti-copying#", "chance, each way#")
-    return [Table(title=f"\nhow many of {len(told)} heads copy", columns=columns, rows=tuple(rows))]
 
 
 def one(told: Overview, pairs: "Composition", asked: "Asked", words: Words) -> list[Table]:
@@ -185,7 +112,7 @@ def panel(found: Panel, title: str) -> Table:
     ]  # fmt: skip
     rows += [(*row[:3], "", row[3]) for row in _rank_rows(found)]
     columns = ("", "measured#", "chance\nover tokens#", "chance\nin the stream#", "says")
-    return _filled(title, columns, rows)
+    return filled(title, columns, rows)
 
 
 def _chances(side: Eigen, name: str, form: str) -> tuple[str, str]:
@@ -278,22 +205,3 @@ def direct(told: Direct, words: Words) -> list[Table]:
     directions = [_directions(each, words, f"\ndirections, {each.kind}", ("from", "to")) for each in told.spectra]
     largest = _entries(told.largest, words, "\nthe largest entries, each row's mean taken out", ("token", "out", "logit#"))
     return [spectra, *directions, *([largest] if largest.rows else []), panel(told.panel, "\ndoes a token raise itself?")]
-
-
-def remarks(told: Sequence[Overview], joined: Panel | None = None) -> list[str]:
-    """What belongs to the numbers: what they take for granted, and where definitions of copying disagree."""
-    panels = [panel for each in told for panel in (each.copying, each.self_match)] + ([joined] if joined else [])
-    given = sorted({label for panel in panels for label in panel.given})
-    lines = [f"given {'; '.join(given)}"] if given else []
-    if len(told) == 1:
-        return lines
-    return lines + [line for each in told if (line := _disagreement(each))]
-
-
-def _disagreement(one: Overview) -> str:
-    """Which definitions say something else than the verdict; score and trace make it, and may differ themselves."""
-    votes, verdict = one.copying.votes, one.copying.verdict
-    if votes["score"] != votes["trace"]:
-        return f"{one.head}: score and trace disagree; {', '.join(f'{name} says {word}' for name, word in votes.items())}"
-    differing = one.copying.disagreements
-    return f"{one.head} is {verdict} by score and trace; {', '.join(differing)}" if differing else ""

@@ -143,6 +143,7 @@ def _check_direct(asked: Asked, head: str | None, together: list[str]) -> None:
 
 
 def _tell_heads(asked: Asked, head: str | None, join: list[str], *, json: bool, plot: Path | None) -> None:
+    from headwater.circuits import all_heads
     from headwater.circuits.head import every_head, find_head
     from headwater.circuits.overview import overview
     from headwater.cli import head_pictures, head_words
@@ -158,8 +159,8 @@ def _tell_heads(asked: Asked, head: str | None, join: list[str], *, json: bool, 
         show_json(_document(asked, told, pairs, panel))
     else:
         words = head_words.Words(asked.model.tokenizer)
-        tables = head_words.all_heads(told, pairs, words) if head is None else head_words.one(told[0], pairs, asked, words)
-        _show([*tables, *([head_words.joined(panel)] if panel else [])], head_words.remarks(told, panel))
+        tables = all_heads.tables(told, pairs, words) if head is None else head_words.one(told[0], pairs, asked, words)
+        _show([*tables, *([head_words.joined(panel)] if panel else [])], all_heads.remarks(told, panel))
         if head is None:
             note(f"one head in full: headwater heads {asked.name} --head {chosen[-1]}")
     if plot is not None:

@@ -27,6 +27,7 @@ from headwater.shapes import floats, whole
 from headwater.show.html import fragment
 from headwater.show.text import written
 from headwater.show.values import Grid, Section, Table, Tree
+from headwater.show.widgets import Displayed, Drawing
 from headwater.trace.competition import Competition
 from headwater.trace.frozen import Frozen
 from headwater.trace.nodes import token_facts
@@ -56,7 +57,7 @@ class Cells:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Attending:
+class Attending(Displayed):
     """A score of a head, or how far it is above another, taken apart from both sides."""
 
     frozen: Frozen
@@ -261,6 +262,12 @@ class Attending:
 
     def _repr_html_(self) -> str:
         return fragment(*self.sections(), remarks=(self.words, *self.remarks))
+
+    def drawing(self) -> Drawing | None:
+        """For notebooks: the head's pattern, and why it looks there; other cells are asked about by clicking them."""
+        from headwater.trace import patterns
+
+        return patterns.drawn(self)
 
     @cached_property
     def _vectors(self) -> tuple[Float[Tensor, "query_part d_head"], Float[Tensor, "key_part d_head"]]:

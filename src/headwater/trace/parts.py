@@ -9,6 +9,7 @@ from headwater.errors import InputError, did_you_mean
 from headwater.show.html import fragment
 from headwater.show.text import written
 from headwater.show.values import Branch, Tree
+from headwater.show.widgets import Displayed, Drawing
 
 Way: TypeAlias = Literal["component", "source", "head", "layer", "order", "neuron", "token", "path"]
 """How a number is taken apart."""
@@ -96,7 +97,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Split:
+class Split(Displayed):
     """A number and its parts, which add up to it."""
 
     label: str
@@ -159,6 +160,12 @@ class Split:
 
     def _repr_html_(self) -> str:
         return fragment(self.tree(DEEP, most=FEW))
+
+    def drawing(self) -> Drawing | None:
+        """For notebooks: a logit as a river, which is split further where somebody clicks; nothing of other numbers."""
+        from headwater.trace import river
+
+        return river.drawn(self)
 
     def tree(self, depth: int = 1, *, most: int = MOST) -> Tree:
         """To be drawn: parts, and below each its own parts, ``depth`` levels in all.

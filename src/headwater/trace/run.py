@@ -27,6 +27,7 @@ from headwater.trace.frozen import Frozen
 from headwater.trace.looks import Survey, View, looks, survey
 from headwater.trace.nodes import StreamNode, token_facts
 from headwater.trace.parts import MOST, Split, take_apart
+from headwater.trace.patterns import Patterns
 from headwater.trace.places import Place, PlaceName, find_place
 from headwater.trace.question import about_logit, check_one_text, known, within
 from headwater.trace.totals import Totals, totals
@@ -89,7 +90,7 @@ class Run(Record):
         says = self._says(position, chosen) if is_told and self._is_bare else ""
         node = StreamNode(self.frozen, question, says=says)
         label, value = self._label(position, chosen, other, centred=centred), float(logits[chosen]) - rest
-        facts = {"position": position, **self._asked(position, chosen, other)}
+        facts = {"position": position, **self._asked(position, chosen, other), **({"centred": True} if centred else {})}
         split = take_apart(label, value, node, None, most=MOST, ending="logit")
         remarks = (self._in_their_words(position, chosen),) if is_told else self._remarks(position, chosen, other)
         return replace(split, remarks=remarks, facts=facts)
@@ -108,6 +109,11 @@ class Run(Record):
     def survey(self) -> Survey:
         """All heads on this text: how much each looks at the token before, its own, the first one; and small pictures of their patterns."""
         return survey(self.frozen)
+
+    def patterns(self) -> Patterns:
+        """The attention of all heads on this text, to be printed and, in a notebook, looked at head by head."""
+        check_one_text(self)
+        return Patterns(self.frozen)
 
     def totals(self, position: int | None = -1, token: str | int | None = None, against: str | int | None = None) -> Totals:
         """What every token, head, layer and order comes to in a logit, by one sweep; ``position=None`` asks at all positions at once.

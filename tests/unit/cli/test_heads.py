@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import headwater as hw
+from headwater.circuits.all_heads import remarks, tables
 from headwater.cli import terminal
-from headwater.cli.head_words import Words, all_heads, remarks
+from headwater.cli.head_words import Words
 from headwater.model.config import Attention, ModelConfig, RotaryPositions
 from headwater.text import vocabularies
 from headwater.text.tokenizer import Tokenizer, byte_tokenizer
@@ -231,7 +232,7 @@ def test_no_number_is_a_negative_zero(headwater, small, panel):
         assert not re.search(r"-0\.0+(?![0-9])", headwater("heads", small, "--quick", *arguments).stdout)
     (one, *_), pairs = panel
     small_score = replace(one, copying=replace(one.copying, raw=replace(one.copying.raw, score=-1e-9)))
-    assert all_heads([small_score], pairs, Words(None))[0].rows[0][1] == "+0.00"
+    assert tables([small_score], pairs, Words(None))[0].rows[0][1] == "+0.00"
 
 
 def test_an_id_without_a_word_is_shown_as_its_number(headwater, small):

@@ -11,7 +11,10 @@ function remembered(): Theme {
 }
 
 class Look {
+  /** Set where there is no address to read it from: in a notebook. */
+  fixed = $state<Theme | null>(null);
   get theme(): Theme {
+    if (this.fixed) return this.fixed;
     const asked = address.get("theme");
     return asked === "light" || asked === "dark" ? asked : remembered();
   }

@@ -1,0 +1,111 @@
+"""A logit's river as a document for drawings: the studio's answer ``/api/river`` has the same shape, and so do notebooks.
+
+What is open is told as in an address: ``L1H3@4,-L0H2@4,+logit,L0.feed_forward@4:neuron`` opens one place, closes another, tells more of the logit's own parts
+apart and takes a feed-forward layer apart by its neurons.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+from headwater.errors import InputError
+from headwater.show.widgets import Drawing
+from headwater.trace.check import rounding_bound
+from headwater.trace.confluence import ROOT, Asked, Confluence, Flow, Joint, confluence
+from headwater.trace.nodes import StreamNode
+from headwater.trace.parts import Split, Way
+from headwater.trace.run import Run
+
+WAYS: tuple[Way, ...] = get_args(Way)
+FACTS = ("position", "dest_id", "id", "probability")
+"""What a split of a logit knows; splits of other numbers do not."""
+PLACES, MORE = 300, 40
+"""Places that are opened or closed at once, and how often more of one place is told apart."""
+
+
+def drawn(why: Split) -> Drawing | None:
+    """The river of a logit for notebooks; nothing of other numbers, nor of single paths."""
+    if _run(why) is None or why.by == "path":
+        return None
+    return Drawing(kind="river", data=river_told(why, ""), answer=lambda request: _answer(why, request))
+
+
+def _answer(why: Split, request: Mapping[str, Any]) -> dict[str, Any]:
+    opened = request.get("open", "")
+    if request.get("ask") != "river" or not isinstance(opened, str):
+        raise InputError(f"the question {dict(request)!r:.80}", "a river, and what is open", "ask in Python")
+    return river_told(why, opened)
+
+
+def _run(why: Split) -> Run | None:
+    """The run whose logit a split is of."""
+    record = why.node.frozen.record if isinstance(why.node, StreamNode) else None
+    return record if isinstance(record, Run) and all(name in why.facts for name in FACTS) else None
+
+
+def river_told(why: Split, opened: str) -> dict[str, Any]:
+    """A logit that was explained, upstream to the tokens."""
+    run, facts = _run(why), why.facts
+    if run is None:
+        raise InputError(f"a river of {why.label}", "a logit", "explain one: run.explain()")
+    asked = asked_for(opened)
+    if ROOT not in asked.opened:
+        asked = replace(asked, opened={ROOT: why.by, **asked.opened})
+    found = confluence(why, asked)
+    return {
+        "position": facts["position"],
+        "dest": _token(run, facts["dest_id"]),
+        "token": _token(run, facts["id"]),
+        "against": _token(run, facts["against_id"]) if "against_id" in facts else None,
+        "centred": bool(facts.get("centred")),
+        "value": why.value,
+        "probability": facts["probability"],
+        "against_probability": facts.get("against_probability"),
+        "main": found.main,
+        "certificate": found.certificate,
+        "bound": _bound(run, why, found),
+        "nodes": [node_told(joint) for joint in found.joints],
+        "links": [link_told(flow) for flow in found.flows],
+    }
+
+
+def _bound(run: Run, why: Split, found: Confluence) -> float:
+    """What rounding may come to in all that is drawn."""
+    at = {joint.facts["position"] for joint in found.joints if isinstance(joint.facts.get("position"), int)}
+    return rounding_bound(run, sorted(at), [why.facts[name] for name in ("id", "against_id") if name in why.facts])
+
+
+def _token(run: Run, token: int) -> dict[str, Any]:
+    return {"text": run.words.text(token), "shown": run.words(token), "id": token}
+
+
+def node_told(joint: Joint) -> dict[str, Any]:
+    """Everything that flows through one place."""
+    kept = {name: joint.facts.get(name) for name in ("name", "layer", "position", "token", "id", "count", "of")}
+    return {"key": joint.key, "kind": joint.kind, "value": joint.value, "ways": list(joint.ways), "by": joint.by, **kept}
+
+
+def link_told(flow: Flow) -> dict[str, Any]:
+    """What one place has in another one downstream."""
+    numbers = {name: getattr(flow, name) for name in ("source", "target", "value", "share", "attention")}
+    return {**numbers, "names": list(flow.names)}
+
+
+def asked_for(opened: str, most: int = 6, budget: int = 40) -> Asked:
+    """How far to follow a river.
+
+    >>> asked_for("L1H3@4,-L0H2@4,+logit").closed
+    frozenset({'L0H2@4'})
+    """
+    places: dict[str, Way | None] = {}
+    closed: set[str] = set()
+    more: dict[str, int] = {}
+    for item in opened.split(",")[:PLACES]:
+        if item.startswith("-"):
+            closed.add(item[1:])
+        elif item.startswith("+"):
+            more[item[1:]] = min(more.get(item[1:], 0) + 1, MORE)
+        elif item:
+            key, _, way = item.rpartition(":")
+            places |= {key: next(each for each in WAYS if each == way)} if way in WAYS and key else {item: None}
+    return Asked(most=most, budget=budget, opened=places, closed=frozenset(closed), more=more)
