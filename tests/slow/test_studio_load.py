@@ -145,9 +145,10 @@ def test_runs_that_stay_at_hand_stay_within_their_bound(folder):
         timed(client, "/api/tokens", model="slow", text="ids:1,2", count=0)
         before = resident(running.process)
         one = 8 * 5 * LONG * 512 * 4
-        for number in range(int(1.6 * RUNS_BYTES / one) + 2):
+        for number in range(int(4 * RUNS_BYTES / one)):
             assert client.get("/api/tokens", params={"model": "slow", "text": long_text(number), "count": 0}).status_code == 200
-        assert resident(running.process) - before < 1.35 * RUNS_BYTES
+        # The allocator keeps some of what is given back; four times as much has been through its hands.
+        assert resident(running.process) - before < 2.5 * RUNS_BYTES
 
 
 def test_half_requests_are_given_up(served):
