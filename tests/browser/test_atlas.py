@@ -52,10 +52,10 @@ def test_heads_by_measure_and_one_of_them(go, atlas, language):
     summary = {one["head"]: one for one in atlas.summary["heads"]}
     for name, one in summary.items():
         square = page.get_by_test_id(f"head-{name}")
-        assert square.locator(".value").inner_text() == written(one["copying_centred"], 2, language)
+        assert square.locator(".value").text_content() == written(one["copying_centred"], 2, language)
     page.get_by_test_id("measure").select_option("positions")
     assert "measure=positions" in page.url
-    shown = page.get_by_test_id("head-L0H5").locator(".value").inner_text()
+    shown = page.get_by_test_id("head-L0H5").locator(".value").text_content()
     assert shown == written(summary["L0H5"]["placement"]["positions"], 2, language)
     assert saved(page, "SVG").startswith("<svg")
     rows = list(csv.reader(io.StringIO(saved(page, "CSV"))))
