@@ -121,10 +121,7 @@ export function standalonePage(title: string, region: HTMLElement, data: unknown
   page.documentElement.dataset.theme = document.documentElement.dataset.theme;
   const meta = page.createElement("meta");
   meta.setAttribute("charset", "utf-8");
-  const style = page.createElement("style");
-  style.textContent = styles.replaceAll("</", "<\\/");
   page.head.prepend(meta);
-  page.head.append(style);
   const head = page.createElement("h1");
   head.textContent = title;
   page.body.style.padding = "1.5rem";
@@ -135,7 +132,9 @@ export function standalonePage(title: string, region: HTMLElement, data: unknown
   kept.id = "data";
   kept.textContent = JSON.stringify(data).replaceAll("<", "\\u003c");
   page.body.append(kept);
-  return `<!doctype html>\n${page.documentElement.outerHTML}`;
+  // Written into the text: as an element it would fall under this page's own policy, which lets no such styles be.
+  const style = `<style>${styles.replaceAll("</", "<\\/")}</style>`;
+  return `<!doctype html>\n${page.documentElement.outerHTML.replace("</head>", () => `${style}</head>`)}`;
 }
 
 function preformatted(page: Document, text: string): HTMLElement {
