@@ -132,9 +132,9 @@ export function standalonePage(title: string, region: HTMLElement, data: unknown
   kept.id = "data";
   kept.textContent = JSON.stringify(data).replaceAll("<", "\\u003c");
   page.body.append(kept);
-  // Written into the text: as an element it would fall under this page's own policy, which lets no such styles be.
-  const style = `<style>${styles.replaceAll("</", "<\\/")}</style>`;
-  return `<!doctype html>\n${page.documentElement.outerHTML.replace("</head>", () => `${style}</head>`)}`;
+  // As text: an element would be held against this page's own policy, which is not the file's.
+  const sheet = `<style>${styles.replaceAll("</", "<\\/")}</style></head>`;
+  return `<!doctype html>\n${page.documentElement.outerHTML.replace("</head>", () => sheet)}`;
 }
 
 function preformatted(page: Document, text: string): HTMLElement {
