@@ -110,7 +110,9 @@ export function standalonePage(title: string, region: HTMLElement, data: unknown
   [...copy.querySelectorAll("canvas")].forEach((canvas, number) => {
     const picture = document.createElement("img");
     picture.src = canvases[number]!.toDataURL();
-    picture.width = canvases[number]!.getBoundingClientRect().width;
+    const { width, height } = canvases[number]!.getBoundingClientRect();
+    [picture.width, picture.height] = [width, height];
+    picture.style.imageRendering = getComputedStyle(canvases[number]!).imageRendering;
     canvas.replaceWith(picture);
   });
   copy.querySelectorAll("script, [data-no-export]").forEach((element) => element.remove());
