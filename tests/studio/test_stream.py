@@ -1,8 +1,7 @@
 """The screen ``stream``: its numbers are the library's, another model stands beside it, and what is too much is refused."""
 
 import json
-import subprocess
-import sys
+import shlex
 from contextlib import redirect_stdout
 from io import StringIO
 
@@ -12,6 +11,7 @@ import torch
 from starlette.testclient import TestClient
 
 import headwater as hw
+from headwater.cli.main import app
 from headwater.studio import stream_told
 from headwater.studio.app import describe
 from headwater.studio.shelf import fill
@@ -207,8 +207,12 @@ def test_the_lines_give_the_same_numbers(client, query):
         agrees(each, plain)
 
 
-def test_the_shell_line_gives_the_same_numbers(client):
-    told = asked(client, other="~post", token="self", top=2)
-    line = told["lines"]["shell"].splitlines()[1].replace("headwater ", f"{sys.executable} -m headwater ", 1)
-    printed = subprocess.run(line, shell=True, capture_output=True, text=True, check=True)
-    agrees(told["other"], json.loads(printed.stdout))
+@pytest.mark.parametrize("query", [{"other": "~post", "token": "self", "top": 2}, {"text": "-x 'y'"}])
+def test_the_shell_line_gives_the_same_numbers(client, capfd, query):
+    told = asked(client, **query)
+    both = [told["one"], *([told["other"]] if told["other"] else [])]
+    for each, line in zip(both, told["lines"]["shell"].splitlines(), strict=True):
+        program, *words = shlex.split(line)
+        assert program == "headwater"
+        app(words)
+        agrees(each, json.loads(capfd.readouterr().out))

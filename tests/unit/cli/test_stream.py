@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from headwater.api import Model
+from headwater.api import Model, load
 from headwater.cli.stream import stream
 from headwater.errors import InputError
 from headwater.model.config import Attention, FeedForward, ModelConfig, NoNorm, PostNorm, PreNorm
@@ -79,3 +79,17 @@ def test_what_does_not_fit_is_refused(models, tmp_path, choices):
         choices = {"html": tmp_path / choices["html"]}
     with pytest.raises(InputError):
         stream(models / "pre", "abcabc", **choices)
+
+
+def test_the_same_weights_run_with_their_norms_elsewhere(models, capfd):
+    stream(models / "pre", "abcabc", norms="post", json=True)
+    told = json.loads(capfd.readouterr().out)
+    run = load(models / "pre").reordered("post").record("abcabc")
+    assert told["stages"] == json.loads(json.dumps(run.stream([-1], top=3).plain()["stages"]))
+    assert told["certificate"] <= told["bound"]
+
+
+def test_a_saved_run_has_its_norms_where_they_were(models, tmp_path):
+    load(models / "pre").record("abcabc").save(tmp_path / "kept")
+    with pytest.raises(InputError, match="norms"):
+        stream(tmp_path / "kept", norms="post")
