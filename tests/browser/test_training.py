@@ -248,7 +248,7 @@ def test_a_training_that_runs_is_followed_until_it_ends(chromium, tmp_path, lang
     recipe, run = tiny_recipe(tmp_path), tmp_path / "run"
     run.mkdir()
     # As a training's folder is when it has only just been made.
-    (run / "recipe.toml").write_text(recipe.read_text().replace("steps = 12", "steps = 1500"))
+    (run / "recipe.toml").write_text(recipe.read_text().replace("steps = 12", "steps = 600"))
     words = WORDS[language]
     with opened(chromium, run, "one-layer", folder=tmp_path) as (running, page):
         page.goto(f"{running.address}/training?lang={language}")
@@ -256,7 +256,7 @@ def test_a_training_that_runs_is_followed_until_it_ends(chromium, tmp_path, lang
         assert words["begin"] in page.get_by_test_id("no-log").inner_text()
         page.evaluate("window.notReloaded = true")
         command = [sys.executable, "-m", "headwater", "train", recipe, "--out", run]
-        settings = ["training.steps=1500", "keeping.log_every=5", "keeping.evaluate_every=100", "keeping.checkpoint_every=200"]
+        settings = ["training.steps=600", "keeping.log_every=2", "keeping.evaluate_every=100", "keeping.checkpoint_every=200"]
         environment = {**os.environ, "HEADWATER_THREADS": "1", "OMP_NUM_THREADS": "1"}
         process = subprocess.Popen(
             [*map(str, command), *(part for each in settings for part in ("--set", each))],
@@ -291,6 +291,6 @@ def test_a_training_that_runs_is_followed_until_it_ends(chromium, tmp_path, lang
         assert number(chart.get_by_test_id("read-loss").inner_text()) == lines[-1]["loss"]
         assert number(chart.get_by_test_id("read-held_out").inner_text()) == lines[-1]["held_out"]
         assert curve.get_attribute("d").count("L") + 1 == len(lines)
-        assert re.sub(r"\D", "", page.get_by_test_id("progress").inner_text()) == "15001500"
+        assert re.sub(r"\D", "", page.get_by_test_id("progress").inner_text()) == "600600"
         # Snapshots that were not there when the page was opened have been looked at.
         page.locator("[data-testid=head-L0H1] .value").nth(len(read_history(run).snapshots) - 1).wait_for(timeout=2 * WAIT)

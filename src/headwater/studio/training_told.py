@@ -40,6 +40,8 @@ class StateTold(Answer):
     """Where a training stands."""
 
     phase: Literal["begun", "running", "finished", "stopped"]
+    running: bool
+    """Whether a process trains now."""
     step: int
     steps: int
     tokens: int

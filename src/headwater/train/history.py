@@ -48,6 +48,8 @@ class State:
     """Where a training stands."""
 
     phase: Phase
+    running: bool
+    """Whether a process trains now; before the first update it may still be reading the text."""
     step: int
     """Updates that the log tells of."""
     steps: int
@@ -82,6 +84,7 @@ class History:
         rate = speed(self.points)
         return State(
             phase=self._phase,
+            running=self.running,
             step=step,
             steps=plan.steps,
             tokens=step * tokens,

@@ -82,6 +82,9 @@ def test_a_folder_that_has_only_begun_is_told(run, tmp_path):
     (folder / "recipe.toml").write_bytes(write_recipe(read_recipe(run / "recipe.toml")))
     history = read_history(folder)
     assert (history.state.phase, history.state.step, history.points, history.snapshots) == ("begun", 0, (), ())
+    assert not history.state.running
+    with RunFolder(folder).locked():
+        assert (read_history(folder).state.phase, read_history(folder).state.running) == ("begun", True)
     assert corpus_of(folder, history.recipe) is None
     (folder / "log.jsonl").write_text('{"step": 4, "loss": 1.5, "seconds": 2.0}\n{"step": 8, "lo')
     assert read_history(folder).state.phase == "stopped"

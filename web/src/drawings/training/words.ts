@@ -39,7 +39,8 @@ export const training = speaks({
       `On held-out text it loses ${loss} nats per token: ${gap} below the bigram entropy ${entropy}, the least that anything loses on the training text that sees one token only.`,
     noHeldOut: "No loss on held-out text yet.",
     noLog: "No update yet: the text is being read and cut into tokens. The first points will appear here by themselves.",
-    noLogStopped: "It has begun and made no update, and nobody trains. Go on with headwater train … --resume.",
+    noLogStopped:
+      "No update yet, and nobody trains here now. Begin, or go on with headwater train … --resume: points appear here by themselves.",
     noneTitle: "No training here",
     none: "The studio shows a training when it is started with its folder, also while it runs:",
     live: "live",
@@ -145,7 +146,8 @@ export const training = speaks({
     noHeldOut: "Ainda não há perda em texto reservado.",
     noLog:
       "Ainda nenhuma atualização: o texto está sendo lido e cortado em tokens. Os primeiros pontos vão aparecer aqui sozinhos.",
-    noLogStopped: "Começou, não fez nenhuma atualização e ninguém treina. Continue com headwater train … --resume.",
+    noLogStopped:
+      "Ainda nenhuma atualização, e ninguém treina aqui agora. Comece, ou continue com headwater train … --resume: os pontos aparecem aqui sozinhos.",
     noneTitle: "Nenhum treino aqui",
     none: "O estúdio mostra um treino quando é iniciado com a pasta dele, também enquanto treina:",
     live: "ao vivo",
