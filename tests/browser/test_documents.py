@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 import headwater as hw
 from headwater.claims.labels import VERDICT, number
@@ -44,14 +45,14 @@ def test_a_document_is_opened_filtered_and_searched(go, lang):
     page.get_by_test_id(f"claim-{false[0].id}").wait_for()
     assert page.locator("article").count() == len(false)
     page.go_back()
-    page.wait_for_function(f"document.querySelectorAll('article').length === {len(mine)}")
+    expect(page.locator("article")).to_have_count(len(mine), timeout=SLOW)
     page.get_by_test_id("find").fill("10.35")
-    page.wait_for_function(f"document.querySelectorAll('article').length < {len(mine)}")
+    expect(page.locator("article")).not_to_have_count(len(mine), timeout=SLOW)
     assert "004-E10.35" in [each.get_attribute("id") for each in page.locator("article").all()]
     page.get_by_test_id("find").fill("no such words anywhere")
     page.get_by_test_id("empty").wait_for()
     page.get_by_test_id("empty").get_by_role("button").click()
-    page.wait_for_function(f"document.querySelectorAll('article').length === {len(mine)}")
+    expect(page.locator("article")).to_have_count(len(mine), timeout=SLOW)
 
 
 def test_the_list_goes_by_keyboard_and_formulas_are_mathml(go):
@@ -65,7 +66,7 @@ def test_the_list_goes_by_keyboard_and_formulas_are_mathml(go):
     assert "chosen" in page.get_by_test_id(f"claim-{second}").get_attribute("class")
     assert page.get_by_test_id("claim-002-E10.34").locator("math").count() > 0
     page.get_by_test_id(f"claim-{second}").locator(".related a").first.click()
-    page.wait_for_function(f"!location.search.includes('claim={second}')")
+    expect(page).not_to_have_url(re.compile(f"claim={second}(&|$)"), timeout=SLOW)
     page.go_back()
     page.wait_for_url(f"**claim={second}*")
 
@@ -117,7 +118,7 @@ def test_a_figure_is_drawn_in_both_themes(go, lang):
         page = go(f"/documents?lang={lang}&theme={theme}&document=001&claim=001-MER1")
         picture = page.get_by_test_id("figure-001-MER1").locator("img")
         picture.wait_for(timeout=SLOW)
-        page.wait_for_function("document.querySelector('[data-testid=figure-001-MER1] img').naturalWidth > 100")
+        wait_until(lambda: picture.evaluate("each => each.naturalWidth") > 100)
         assert picture.get_attribute("alt")
         pictures.add(picture.get_attribute("src"))
     assert len(pictures) == 2
@@ -151,7 +152,7 @@ def test_a_whole_document_is_measured_told_and_stopped(go, served, lang):
     page.get_by_test_id("measure-all").click()
     page.get_by_test_id("progress").wait_for()
     wait_until(lambda: children(served.process))
-    page.wait_for_function("document.querySelector('[data-testid=progress]')?.textContent.includes('004-')", timeout=SLOW)
+    expect(page.get_by_test_id("progress")).to_contain_text("004-", timeout=SLOW)
     page.locator("[data-testid^=measured-]").first.wait_for(timeout=SLOW)
     page.get_by_test_id("stop").click()
     page.get_by_test_id("stopped").wait_for()
@@ -172,15 +173,15 @@ def test_the_slider_of_temperature_shows_the_librarys_numbers(go, lang):
     pattern = run["L0.pattern"][0, 5, -1]
 
     def weights():
-        return page.get_by_test_id("lookup").get_by_test_id("weight").all_inner_texts()
+        return page.get_by_test_id("lookup").get_by_test_id("weight").all_text_contents()
 
     assert weights() == [shown(float(weight), 4, lang) for weight in pattern]
     for temperature in ("0.05", "0.25", "0.5", "2", "4", "1"):
         page.get_by_test_id(f"temperature-{temperature}").click()
         own = head_lookup(run, "L0H5", -1, [1 / float(temperature)])
         assert weights() == [shown(float(weight), 4, lang) for weight in own.weights[0]]
-        assert page.get_by_test_id("of-best").inner_text() == shown(1 - float(own.missing), 4, lang)
-        assert page.get_by_test_id("distance").inner_text() == shown(float(own.distance), 4, lang)
+        assert page.get_by_test_id("of-best").text_content() == shown(1 - float(own.missing), 4, lang)
+        assert page.get_by_test_id("distance").text_content() == shown(float(own.distance), 4, lang)
     page.get_by_test_id("temperature").focus()
     for _ in range(30):
         page.keyboard.press("ArrowLeft")
@@ -211,12 +212,12 @@ def test_weights_and_values_are_revealed_step_by_step_and_changed_by_hand(go, la
     page.wait_for_url("**off=1*")
     weights[1] = 0
     left = weights / weights.sum()
-    assert figure.get_by_test_id("weight").all_inner_texts() == [shown(float(weight), 4, lang) for weight in left]
+    assert figure.get_by_test_id("weight").all_text_contents() == [shown(float(weight), 4, lang) for weight in left]
     page.get_by_test_id("all-back").click()
     assert shown(float(mixed.norm()), 3, lang) in page.get_by_test_id("sum-length").text_content()
     page.get_by_test_id("token-2").click()
     page.wait_for_url("**position=2*")
-    page.wait_for_function("document.querySelectorAll('[data-testid=combination] [data-testid=weight]').length === 3")
+    expect(figure.get_by_test_id("weight")).to_have_count(3, timeout=SLOW)
     page.get_by_test_id("save").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="SVG").click()
@@ -229,7 +230,7 @@ def test_a_block_is_walked_through_by_keyboard(go, lang):
     page.get_by_test_id("walk").wait_for(timeout=SLOW)
     view = hw.load("block").record(TEXT).stream([-1], top=3)
     for number_, letter in enumerate(("t0", "t1", "t2", "t3", "t4", "t5", "h")):
-        page.wait_for_function(f"document.querySelector('[data-testid=stage]').dataset.step === '{letter}'")
+        expect(page.get_by_test_id("stage")).to_have_attribute("data-step", letter, timeout=SLOW)
         length = float(view.norm[view.index(f"L0.{letter}"), 0])
         assert page.get_by_test_id("length").inner_text() == shown(length, 3, lang)
         assert page.get_by_test_id(f"box-{letter}").get_attribute("aria-pressed") == "true"
@@ -244,14 +245,14 @@ def test_a_block_is_walked_through_by_keyboard(go, lang):
     assert page.get_by_test_id("stage").get_attribute("data-step") == "t5"
     page.get_by_test_id("box-t0").click()
     page.go_back()
-    page.wait_for_function("document.querySelector('[data-testid=stage]').dataset.step === 't5'")
+    expect(page.get_by_test_id("stage")).to_have_attribute("data-step", "t5", timeout=SLOW)
 
 
 def test_the_documents_own_block_is_post_norm_with_its_equations(go):
     page = go("/documents?lang=pt&figure=block&model=block&step=4")
     page.get_by_test_id("walk").wait_for(timeout=SLOW)
     page.get_by_test_id("of").select_option("document")
-    page.wait_for_function("document.querySelector('[data-testid=norm]')?.textContent.startsWith('post-norm')", timeout=SLOW)
+    expect(page.get_by_test_id("norm")).to_contain_text("post-norm, como", timeout=SLOW)
     page.get_by_test_id("step-3").click()
     assert "002-E10.34" in page.get_by_test_id("stage").inner_text()
     assert page.get_by_test_id("mean").inner_text() == "+0,000"
@@ -262,7 +263,7 @@ def test_the_whole_model_ends_in_its_predictions_and_leads_to_other_screens(go, 
     page = go(f"/documents?lang={lang}&figure=overview&model=block")
     page.get_by_test_id("overview").wait_for(timeout=SLOW)
     run = hw.load("block").record(TEXT)
-    told = page.get_by_test_id("probability").all_inner_texts()
+    told = page.get_by_test_id("probability").all_text_contents()
     assert told == [f"{shown(100 * p, 1, lang)}%" for _, p in run.top(-1, 5)]
     page.get_by_test_id("to-L1H0").click()
     page.get_by_test_id("screen-attention").wait_for()
