@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import adaptive_max_pool1d
+from torch.nn.functional import adaptive_max_pool1d, max_pool1d
 
 from headwater.circuits.head import Head, HeadName, every_head, find_head, key_head
 from headwater.errors import InputError
@@ -168,16 +168,20 @@ def _pieces(frozen: Frozen) -> Iterator[Tensor]:
 
 def _narrow(values: Float[Tensor, "head row column"], side: int) -> Float[Tensor, "head row side"]:
     """The largest value of each field, where there are more columns than fields."""
-    return values if values.shape[-1] <= side else adaptive_max_pool1d(values, side)
+    columns = values.shape[-1]
+    if columns <= side:
+        return values
+    return adaptive_max_pool1d(values, side) if columns % side else max_pool1d(values, columns // side)
 
 
 def _sums(pattern: Float[Tensor, "head row source"], at: Tensor) -> Float[Tensor, "number head"]:
     """Attention to the token before, to its own, to the first one, and entropies: added up over the rows after the first."""
+    # Of all rows, and the first is left out of what it comes to: a pattern is large to copy.
+    entropies = -(pattern * pattern.clamp(min=torch.finfo(pattern.dtype).tiny).log()).sum(dim=-1)
     rows = (at > 0).nonzero().flatten()
-    pattern, dests = pattern[:, rows].double(), at[rows]
-    here, index = torch.arange(len(rows), device=at.device), (dests - 1, dests, torch.zeros_like(dests))
-    looked = [pattern[:, here, source].sum(dim=1) for source in index]
-    return torch.stack([*looked, -torch.xlogy(pattern, pattern).sum(dim=(1, 2))])
+    index = (at[rows] - 1, at[rows], torch.zeros_like(rows))
+    looked = [pattern[:, rows, source].double().sum(dim=1) for source in index]
+    return torch.stack([*looked, entropies[:, rows].double().sum(dim=1)])
 
 
 def _even(frozen: Frozen) -> float | None:

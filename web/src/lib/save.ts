@@ -99,7 +99,9 @@ export function standalonePage(title: string, region: HTMLElement, data: unknown
   [...copy.querySelectorAll("canvas")].forEach((canvas, number) => {
     const picture = document.createElement("img");
     picture.src = canvases[number]!.toDataURL();
-    picture.width = canvases[number]!.getBoundingClientRect().width;
+    const { width, height } = canvases[number]!.getBoundingClientRect();
+    [picture.width, picture.height] = [width, height];
+    picture.style.imageRendering = getComputedStyle(canvases[number]!).imageRendering;
     canvas.replaceWith(picture);
   });
   copy.querySelectorAll("script, [data-no-export]").forEach((element) => element.remove());
@@ -110,10 +112,7 @@ export function standalonePage(title: string, region: HTMLElement, data: unknown
   page.documentElement.dataset.theme = document.documentElement.dataset.theme;
   const meta = page.createElement("meta");
   meta.setAttribute("charset", "utf-8");
-  const style = page.createElement("style");
-  style.textContent = styles.replaceAll("</", "<\\/");
   page.head.prepend(meta);
-  page.head.append(style);
   const head = page.createElement("h1");
   head.textContent = title;
   page.body.style.padding = "1.5rem";
@@ -124,7 +123,9 @@ export function standalonePage(title: string, region: HTMLElement, data: unknown
   kept.id = "data";
   kept.textContent = JSON.stringify(data).replaceAll("<", "\\u003c");
   page.body.append(kept);
-  return `<!doctype html>\n${page.documentElement.outerHTML}`;
+  // As text: an element would be held against this page's own policy, which is not the file's.
+  const sheet = `<style>${styles.replaceAll("</", "<\\/")}</style></head>`;
+  return `<!doctype html>\n${page.documentElement.outerHTML.replace("</head>", () => sheet)}`;
 }
 
 function preformatted(page: Document, text: string): HTMLElement {

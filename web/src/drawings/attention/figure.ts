@@ -1,5 +1,6 @@
 /** The large pattern as one drawing: its cells as a picture inside, its axes and numbers as text. */
 
+const OUT = 48;
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Cells as large as they are on the page, with sharp edges. */
@@ -15,10 +16,11 @@ function enlarged(canvas: HTMLCanvasElement, width: number, height: number): str
 }
 
 /** Made beside the page, where styles reach it, for as long as it takes to read it. */
-export function figure(box: HTMLElement): SVGSVGElement | null {
-  const canvas = box.querySelector("canvas");
-  const axes = box.querySelector<SVGSVGElement>("svg.axes");
-  if (!canvas || !axes) return null;
+export function figure(region: HTMLElement): SVGSVGElement | null {
+  const axes = region.querySelector<SVGSVGElement>("svg.axes");
+  const box = axes?.parentElement;
+  const canvas = box?.querySelector("canvas");
+  if (!canvas || !axes || !box) return null;
   const drawn = axes.cloneNode(true) as SVGSVGElement;
   const [outer, inner] = [box.getBoundingClientRect(), canvas.getBoundingClientRect()];
   const picture = document.createElementNS(SVG, "image");
@@ -32,6 +34,8 @@ export function figure(box: HTMLElement): SVGSVGElement | null {
     numbers.setAttribute("y", String(place.y));
     drawn.append(numbers);
   }
+  // The last label of the sources leans out to the right.
+  drawn.setAttribute("width", String(outer.width + OUT));
   drawn.style.cssText = "position:absolute;left:-100000px";
   box.append(drawn);
   setTimeout(() => drawn.remove());
