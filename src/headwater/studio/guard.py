@@ -101,18 +101,21 @@ class Guard:
 
     def _sign_in(self, scope: Scope, headers: Headers) -> Response | None:
         if _equal(_cookie(headers, self.door.cookie), self.door.session):
-            return self._without_token(scope, already=True)
+            return self._without_token(scope)
         if _equal(headers.get("authorization", "").removeprefix("Bearer "), self.door.token):
             return None
-        return self._without_token(scope, already=False) or _please(scope)
+        return self._without_token(scope) or _please(scope)
 
-    def _without_token(self, scope: Scope, *, already: bool) -> Response | None:
-        """The token in an address becomes a cookie, and the address loses it: it shall not stand in a history."""
+    def _without_token(self, scope: Scope) -> Response | None:
+        """The token in an address becomes a cookie, and the address loses it: it shall not stand in a history.
+
+        Whatever else is called token there is one of a text, and none of ours.
+        """
         asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = [value for name, value in asked if name == "token"]
-        if scope["method"] != "GET" or not given or not (already or _equal(given[0], self.door.token)):
+        kept = [(name, value) for name, value in asked if not (name == "token" and _equal(value, self.door.token))]
+        if scope["method"] != "GET" or len(kept) == len(asked):
             return None
-        rest = urlencode([(name, value) for name, value in asked if name != "token"])
+        rest = urlencode(kept)
         # A path may not begin with two slashes, or it would be read as another host's.
         place = "/" + re.sub(r"[^\w/.~-]", "", scope["path"].lstrip("/")) + (f"?{rest}" if rest else "")
         # A page that goes on by itself, not a redirect: after a click elsewhere a strict cookie is not sent along with a redirect.

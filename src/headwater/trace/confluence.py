@@ -171,13 +171,16 @@ class _Growing:
             size, key = heapq.heappop(self._heap)
             # What meets there may have become more, or have cancelled, since it was put there: then it waits its new turn.
             now = abs(self.places[key].value)
-            if not self._can_open(key) or now < self._least or self.places[key].kind == "neuron":
-                # Neurons are many and small: each only when somebody asks.
+            if not self._can_open(key) or not self._is_worth(self.places[key]):
                 continue
             if not math.isclose(now, -size, rel_tol=1e-9):
                 heapq.heappush(self._heap, (-now, key))
                 continue
             self._open(key, self._asked.opened.get(key))
+
+    def _is_worth(self, place: _Place) -> bool:
+        """Whether a place opens by itself. Neurons are many and small; heads of the first layer lead to tokens, which are there anyway."""
+        return place.kind != "neuron" and (place.key.startswith("L0H") or abs(place.value) >= self._least)
 
     def _can_open(self, key: str) -> bool:
         place = self.places[key]

@@ -35,7 +35,18 @@ export const saveCsv = (name: string, rows: Cell[][]): void =>
   download(`${name}.csv`, new Blob(["\ufeff", csv(rows)], { type: "text/csv" }));
 
 const INHERITED = [
-  ...["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap", "opacity"],
+  ...[
+    "fill",
+    "fill-opacity",
+    "stroke",
+    "stroke-width",
+    "stroke-opacity",
+    "stroke-dasharray",
+    "stroke-linecap",
+    "opacity",
+    "stop-color",
+    "stop-opacity",
+  ],
   ...["font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline", "visibility", "display"],
 ];
 

@@ -47,22 +47,66 @@ function scaled(columns: Slot[][], height: number): number {
 /** Choose places; the first column keeps its order. The scale is returned. */
 export function settle(columns: Slot[][], height: number): number {
   const scale = scaled(columns, height);
-  columns.forEach((column, number) => {
-    if (number) column.sort((a, b) => b.order - a.order);
-    for (const slot of column) slot.height = Math.max(slot.least, slot.size * scale);
-    stack(column, height);
-  });
+  for (const slot of columns.flat()) slot.height = Math.max(slot.least, slot.size * scale);
+  // From several beginnings: which one ends with the shortest ways is not to be known before.
+  const begun: ((column: Slot[], number: number) => void)[] = [
+    (column) => column.sort((a, b) => b.order - a.order),
+    (column, number) => byNeighbours(columns, column, number, -1),
+    (column, number) => byNeighbours(columns, column, number, 1),
+  ];
+  let best: { cost: number; order: Slot[][]; y: number[] } | null = null;
+  for (const begin of begun) {
+    columns.forEach((column) => stack(column, height));
+    const numbers = columns.map((_, number) => number);
+    for (const number of begin === begun[2] ? numbers.reverse() : numbers) {
+      if (number) begin(columns[number]!, number);
+      stack(columns[number]!, height);
+    }
+    relax(columns, height);
+    const cost = detours(columns);
+    if (!best || cost < best.cost)
+      best = { cost, order: columns.map((column) => [...column]), y: columns.flat().map((slot) => slot.y) };
+  }
+  best!.order.forEach((column, number) => columns[number]!.splice(0, column.length, ...column));
+  columns.flat().forEach((slot, number) => (slot.y = best!.y[number]!));
+  return scale;
+}
+
+const centre = (slot: Slot): number => slot.y + slot.height / 2;
+
+/** How far up and down everything goes, in all. */
+const detours = (columns: Slot[][]): number =>
+  columns
+    .flat()
+    .reduce(
+      (sum, slot) => sum + slot.near.reduce((more, each) => more + each.weight * Math.abs(centre(each.slot) - centre(slot)), 0),
+      0,
+    );
+
+/** In the order of what they are joined to in the column before or after. */
+function byNeighbours(columns: Slot[][], column: Slot[], number: number, side: -1 | 1): void {
+  const beside = new Set(columns[number + side] ?? []);
+  const wanted = new Map(
+    column.map((slot) => {
+      const some = slot.near.filter((each) => beside.has(each.slot));
+      const weight = some.reduce((sum, each) => sum + each.weight, 0);
+      return [slot, weight ? some.reduce((sum, each) => sum + each.weight * centre(each.slot), 0) / weight : centre(slot)];
+    }),
+  );
+  column.sort((a, b) => wanted.get(a)! - wanted.get(b)!);
+}
+
+function relax(columns: Slot[][], height: number): void {
   for (let round = 0; round < ROUNDS; round += 1) {
     const strength = 1 - round / (2 * ROUNDS);
     const order = round % 2 ? columns : [...columns].reverse();
     for (const column of order) {
       for (const slot of column) pull(slot, strength);
-      // Only while they are still finding their places: later, orders would flicker.
-      if (column !== columns[0] && round < ROUNDS - 6) column.sort((a, b) => a.y + a.height / 2 - (b.y + b.height / 2));
+      // Only while they are still finding their places.
+      if (column !== columns[0] && round < ROUNDS - 6) column.sort((a, b) => centre(a) - centre(b));
       separate(column, height);
     }
   }
-  return scale;
 }
 
 function stack(column: Slot[], height: number): void {

@@ -5,6 +5,27 @@ import { legible } from "../../lib/tokens";
 import { speaks } from "../../lib/words.svelte";
 import type { Box, Column, RiverLink, RiverNode } from "./layout";
 
+const ways: Record<"en" | "pt", Record<string, string>> = {
+  en: {
+    component: "component",
+    head: "head",
+    layer: "layer",
+    source: "source",
+    token: "token",
+    order: "number of heads",
+    neuron: "neuron",
+  },
+  pt: {
+    component: "componente",
+    head: "cabeça",
+    layer: "camada",
+    source: "origem",
+    token: "token",
+    order: "número de cabeças",
+    neuron: "neurônio",
+  },
+};
+
 export const t = speaks({
   en: {
     tokens: "tokens",
@@ -40,6 +61,7 @@ export const t = speaks({
     inAll: "in all",
     elsewhere: "taken apart where more of it flows",
     table: "The parts as a table",
+    way: (way: string): string => ways.en[way] ?? way,
     tableHint: "Arrow keys move; → splits a part, ← closes it.",
   },
   pt: {
@@ -75,6 +97,7 @@ export const t = speaks({
     inAll: "ao todo",
     elsewhere: "dividida onde mais dela flui",
     table: "As partes em tabela",
+    way: (way: string): string => ways.pt[way] ?? way,
     tableHint: "As setas movem; → divide uma parte, ← fecha.",
   },
 });
