@@ -89,7 +89,7 @@ web/node_modules/.installed: web/package.json web/package-lock.json $(VENV)/.ins
 # Types of what the server answers come from its own description; no request of the page can be of another shape.
 $(PAGE): $(shell find web/src web/public -type f ! -name api.d.ts ! -name openapi.json) $(wildcard web/*.ts web/*.json web/index.html) $(wildcard src/headwater/studio/*.py) web/node_modules/.installed $(VENV)/.installed
 	$(RUN) -m headwater.studio.describe web/src/lib/openapi.json
-	cd web && $(NPM) run --silent types > /dev/null && $(NPM) run --silent build -- --logLevel warn
+	cd web && $(NPM) run --silent types > /dev/null && $(NPM) run --silent build
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

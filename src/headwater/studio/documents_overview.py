@@ -29,7 +29,7 @@ class VectorTold(Answer):
     first: list[float]
 
 
-class HeadLooks(Answer):
+class OverviewHead(Answer):
     """Where a head looks most."""
 
     head: str
@@ -42,7 +42,7 @@ class BlockTold(Answer):
     """What a block did with the token."""
 
     layer: int
-    heads: list[HeadLooks]
+    heads: list[OverviewHead]
     attention: VectorTold
     feed_forward: VectorTold | None
     out: VectorTold
@@ -137,7 +137,7 @@ def _block(run: Run, seen: Seen, view: StreamView, layer: int, at: int) -> Block
     best = pattern.argmax(dim=-1)
     cosine = float(view.cosine_before[out, 0])
     heads = [
-        HeadLooks(
+        OverviewHead(
             head=f"L{layer}H{head}",
             position=int(source),
             token=told_token(run, int(run.tokens[0, int(source)])),

@@ -128,7 +128,7 @@ class TrainingTold(Answer):
     lines: Lines
 
 
-class HeadTold(Answer):
+class HeadCourse(Answer):
     """A head along the snapshots: one number for each of the answer's steps."""
 
     head: str
@@ -158,7 +158,7 @@ class HeadsTold(Answer):
     """Composition of heads that have nothing to do with each other."""
     norms_from_text: bool
     """Whether numbers take norms at the text's mean scale for granted."""
-    heads: list[HeadTold]
+    heads: list[HeadCourse]
     lines: Lines
 
     @staticmethod
@@ -166,12 +166,12 @@ class HeadsTold(Answer):
         """From the library's timeline; None where there are no heads."""
         timeline = found.value
         became = timeline.became if timeline else ()
-        told: list[HeadTold] = []
+        told: list[HeadCourse] = []
         for one in became:
             moments = timeline.by_head[one.head] if timeline else []
             partners = [moment.partner for moment in moments]
             told.append(
-                HeadTold(
+                HeadCourse(
                     head=str(one.head),
                     role=one.role,
                     since=one.since,
