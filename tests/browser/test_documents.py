@@ -118,7 +118,7 @@ def test_a_figure_is_drawn_in_both_themes(go, lang):
         page = go(f"/documents?lang={lang}&theme={theme}&document=001&claim=001-MER1")
         picture = page.get_by_test_id("figure-001-MER1").locator("img")
         picture.wait_for(timeout=SLOW)
-        wait_until(lambda: picture.evaluate("each => each.naturalWidth") > 100)
+        wait_until(lambda picture=picture: picture.evaluate("each => each.naturalWidth") > 100)
         assert picture.get_attribute("alt")
         pictures.add(picture.get_attribute("src"))
     assert len(pictures) == 2

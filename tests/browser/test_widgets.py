@@ -1,7 +1,5 @@
 """The widgets in Chromium, as a notebook loads them: drawn, clicked, answered by the library, in both languages and colours, and asking nobody else."""
 
-import re
-
 import pytest
 
 import headwater as hw
@@ -174,7 +172,7 @@ def test_heads_are_walked_by_keys_and_told_in_full(show, heads, way):
 def test_attention_is_looked_at_head_by_head_and_explained(show, run, way):
     tab = show(run.patterns().drawing(), *way)
     tab.get_by_test_id("head-L0H5").click()
-    tab.get_by_test_id("large").get_by_role("heading", name=re.compile("L0H5")).wait_for()
+    tab.locator('[data-testid=large][data-head="L0H5"]').wait_for()
     canvas = tab.get_by_test_id("pattern").locator("canvas")
     box = canvas.bounding_box()
     canvas.click(position={"x": box["width"] * 1.5 / 5, "y": box["height"] * 4.5 / 5})
