@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -212,7 +212,9 @@ def others(tmp_path_factory):
         build_here(folder / name, folder / name / "atlas")
     Model(random_weights(LAYERS, 3, torch.float32)).save(folder / "deep" / "model")
     build_atlas(folder / "deep" / "model", folder / "deep" / "atlas", AtlasChoices(k=4, triples=10, each=2))
-    shutil.copytree(folder / "deep" / "model", folder / "bare")
+    Model(random_weights(replace(LAYERS, layers=2, attention=Attention(heads=2, d_head=4)), 4, torch.float32)).save(
+        folder / "bare"
+    )
     with studio("bare", "a/model", folder=folder, atlases=("b/atlas", "deep/atlas")) as running:
         yield SimpleNamespace(running=running, folder=folder)
 

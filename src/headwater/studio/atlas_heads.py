@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 
 from headwater.atlas.about_heads import Behaviour, behaviours, links
 from headwater.atlas.atlas import Atlas
-from headwater.studio.asked import Answer, Lines, Named
+from headwater.studio.asked import Answer, Lines, Named, shelf
 from headwater.studio.atlas_asked import finite, inner, lines, opening, read, typed
 from headwater.studio.limits import PARTS
 
@@ -49,7 +49,7 @@ class AtlasTold(Answer):
 
     atlas: str
     model: str
-    """As the atlas has its name."""
+    """As it, or its atlas, was given at the start."""
     vocab: int
     triples: int
     """Skip-trigrams that are listed."""
@@ -137,7 +137,7 @@ async def heads(request: Request, atlas: Named) -> AtlasTold:
         settings, corpus = manifest.settings, inner(manifest.plan, "corpus")
         return AtlasTold(
             atlas=atlas,
-            model=str(manifest.model.get("name", "")),
+            model=shelf(request).atlases[atlas].name,
             vocab=manifest.vocab,
             triples=sum(part.rows or 0 for part in manifest.parts("trigrams/by_source")),
             has_evidence="lines_of_text" in found.tables,
