@@ -118,7 +118,8 @@ def test_a_figure_is_drawn_in_both_themes(go, lang):
         page = go(f"/documents?lang={lang}&theme={theme}&document=001&claim=001-MER1")
         picture = page.get_by_test_id("figure-001-MER1").locator("img")
         picture.wait_for(timeout=SLOW)
-        wait_until(lambda picture=picture: picture.evaluate("each => each.naturalWidth") > 100)
+        expect(picture).to_have_js_property("complete", value=True)
+        assert picture.evaluate("each => each.naturalWidth") > 100
         assert picture.get_attribute("alt")
         pictures.add(picture.get_attribute("src"))
     assert len(pictures) == 2
@@ -148,11 +149,11 @@ def wait_until(is_so, seconds=20):
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes by /proc")
 @LANGUAGES
 def test_a_whole_document_is_measured_told_and_stopped(go, served, lang):
-    page = go(f"/documents?lang={lang}&document=004")
+    page = go(f"/documents?lang={lang}&document=001")
     page.get_by_test_id("measure-all").click()
     page.get_by_test_id("progress").wait_for()
     wait_until(lambda: children(served.process))
-    expect(page.get_by_test_id("progress")).to_contain_text("004-", timeout=SLOW)
+    expect(page.get_by_test_id("progress")).to_contain_text("001-", timeout=2 * SLOW)
     page.locator("[data-testid^=measured-]").first.wait_for(timeout=SLOW)
     page.get_by_test_id("stop").click()
     page.get_by_test_id("stopped").wait_for()

@@ -46,7 +46,8 @@ def raw(served, request):
             length = re.search(rb"\r\ncontent-length: (\d+)\r\n(.*\r\n)?\r\n", data, re.DOTALL | re.IGNORECASE)
             if length:
                 needed = data.index(b"\r\n\r\n") + 4 + int(length[1])
-    head, _, body = data.partition(b"\r\n\r\n")
+    # What follows is the answer to whatever stood behind the request.
+    head, _, body = data[:needed].partition(b"\r\n\r\n")
     lines = head.decode("latin-1").split("\r\n")
     headers = [tuple(line.split(": ", 1)) for line in lines[1:]]
     return int(lines[0].split()[1]), headers, body
