@@ -297,7 +297,7 @@ def test_the_river_is_saved_as_drawing_table_numbers_and_page(river, runs):
 def test_hostile_tokens_are_text_and_nothing_else(river):
     page = river("one-layer", text="</script><b>x</b>\u202e\u0000 <img src=x onerror=alert(1)>")
     assert page.locator("main b:text-is('x'), main img").count() == 0
-    assert "⟨202E⟩" in page.get_by_test_id("strip").inner_text() or page.get_by_test_id("strip").count() == 1
+    assert "script" in page.get_by_test_id("strip").inner_text()
 
 
 @pytest.fixture(scope="module")

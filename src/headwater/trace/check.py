@@ -23,6 +23,8 @@ from headwater.trace.run import Run
 from headwater.trace.terms import streams
 
 LOGITS_AT_ONCE = 2**23
+FEW = 64
+"""Positions at which what all heads wrote is made at once."""
 DEEP, WALKED = 6, 20
 """Levels that a sampled explanation is followed upstream, and parts that are taken apart to walk along its largest paths."""
 
@@ -186,15 +188,18 @@ def _normed(run: Run, name: str, at: Rows, x: Tensor, size: Tensor) -> tuple[Ten
 
 def _writes(run: Run, step: Given | AttentionStep | FeedForwardStep, at: Rows) -> Iterator[Tensor]:
     """Each thing that a step adds to the stream at some positions, by itself."""
-    embed = run["embed"][:, at]
     match step:
         case Given(site=site):
             yield run[site].expand_as(run["embed"])[:, at]
         case AttentionStep(layer=layer):
             weights, mixed = run.weights.blocks[layer].attention, run[f"L{layer}.mixed"][:, :, at]
-            yield from (mixed[:, head] @ W_O for head, W_O in enumerate(weights.W_O))
+            if len(at) <= FEW:
+                # All heads in one go; at all positions of a long text that would be too large.
+                yield from (mixed @ weights.W_O).unbind(dim=1)
+            else:
+                yield from (mixed[:, head] @ W_O for head, W_O in enumerate(weights.W_O))
             if weights.b_O is not None:
-                yield weights.b_O.expand_as(embed)
+                yield weights.b_O.expand(len(run.tokens), len(at), -1)
         case FeedForwardStep(layer=layer):
             yield run[f"L{layer}.feed_forward"][:, at]
 
