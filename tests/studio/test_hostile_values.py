@@ -101,7 +101,9 @@ def test_bodies_of_any_kind(studio):
         missing = {
             each["name"]: "nothing"
             for each in parameters
-            if any(kind.get("type") == "string" and "enum" not in kind for kind in each["schema"].get("anyOf", [each["schema"]]))
+            if any(
+                kind.get("type") == "string" and "enum" not in kind for kind in each["schema"].get("anyOf", [each["schema"]])
+            )
         }
         for kind in kinds:
             for body in bodies:
