@@ -14,7 +14,7 @@ NPM := $(if $(NODE),npm,at=$$($(NODE_AT)) && PATH="$$at/bin:$$PATH" node $$at/li
 PAGE := src/headwater/page/index.html
 
 .DEFAULT_GOAL := help
-.PHONY: help demo page test test-browser test-peers test-engines test-slow test-models docs check fix fuzz bench clean
+.PHONY: help demo page test test-studio test-peers test-engines test-slow test-models docs check fix fuzz bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,10 +27,11 @@ page: $(PAGE) ## Build the studio's page into src/headwater/page
 test: $(VENV)/.installed-dev $(PAGE) ## Run the default tests (a few minutes)
 	$(PYTEST) -q -n $(WORKERS)
 
-test-browser: $(VENV)/.installed-dev $(PAGE) ## A person's way through every screen, in Chromium; and the page's own tests
+test-studio: $(VENV)/.installed-dev $(PAGE) ## The studio: every route and every hostile value over HTTP, a person's way through every screen in Chromium, the page's own tests
 	@command -v chromium > /dev/null || command -v google-chrome > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
 	cd web && $(NPM) test
-	$(PYTEST) -q -m browser tests/browser
+	$(PYTEST) -q -n $(WORKERS) -m studio tests/studio
+	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m browser tests/browser
 
 test-peers: $(VENV)/.installed-peers ## Compare with transformers and TransformerLens on random weights
 	$(PYTEST) -q -m peers tests/peers

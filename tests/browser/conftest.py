@@ -43,7 +43,7 @@ def chromium():
     from playwright.sync_api import sync_playwright
 
     if CHROMIUM is None:
-        pytest.fail("no Chromium: make test-browser installs it")
+        pytest.fail("no Chromium: make test-studio installs it")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser

@@ -11,6 +11,7 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from fastapi import Request
@@ -18,7 +19,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from headwater.errors import HeadwaterError
-from headwater.studio.errors import Refused
+from headwater.studio.errors import Refused, nowhere, places_of
 
 MODULE = "headwater.studio.errand"
 AT_ONCE = 3
@@ -46,7 +47,8 @@ def errand(
     if len(running) >= AT_ONCE:
         ended()
         raise Refused(429, f"{AT_ONCE} errands that are being done", "one that ends", "wait for it")
-    return _Followed(running, arguments, told, ended)
+    places = places_of(request)
+    return _Followed(running, arguments, lambda event: _nowhere(told(event), places), ended)
 
 
 def _running(request: Request) -> set[object]:
@@ -112,6 +114,11 @@ class _Followed(StreamingResponse):
             return {"error": {"given": error.given, "needed": error.needed, "do": error.do}}
         except ValueError:
             return _failed("a line that is no JSON")
+
+
+def _nowhere(event: Event, places: list[tuple[Path, str]]) -> Event:
+    """An event whose error names no place of this machine."""
+    return event if "error" not in event else {"error": {name: nowhere(said, places) for name, said in event["error"].items()}}
 
 
 def _failed(given: str) -> Event:

@@ -92,7 +92,7 @@ def _around() -> tuple[str, ...]:
     return ()
 
 
-def _places(request: Request) -> list[tuple[Path, str]]:
+def places_of(request: Request) -> list[tuple[Path, str]]:
     """Of what this studio serves."""
     shelf: Any = getattr(request.app.state, "shelf", None)
     return [] if shelf is None else shelf.places
@@ -104,7 +104,7 @@ def answer_errors(app: FastAPI) -> None:
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, HeadwaterError), "it is registered for these"
         status = error.status if isinstance(error, Refused) else 409 if isinstance(error, ModelFileError) else 422
-        places = _places(request)
+        places = places_of(request)
         return told(status, *(nowhere(part, places) for part in (error.given, error.needed, error.do)))
 
     async def wrong(_: Request, error: Exception) -> Response:

@@ -1,5 +1,6 @@
 """The answers of the screen ``training``."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal
@@ -92,7 +93,8 @@ class RecipeTold(Answer):
             batch=plan.batch,
             steps=plan.steps,
             learning_rate=plan.learning_rate,
-            toml=write_recipe(recipe).decode(),
+            # Texts by their names: where on this machine they lie is nobody's business.
+            toml=re.sub(r'"/(?:[^"\n]*/)?([^"/\n]+)"', r'"\1"', write_recipe(recipe).decode()),
         )
 
 

@@ -100,6 +100,8 @@ def test_without_the_built_page_all_is_as_it_was(page, run):
 
 
 def test_in_a_terminal_nothing_is_made(page, monkeypatch):
+    import anywidget  # noqa: F401  (it imports parts of IPython, which has to be itself then)
+
     shell = SimpleNamespace(display_formatter=SimpleNamespace(active_types=["text/plain"]))
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     assert Value()._repr_mimebundle_() is None
