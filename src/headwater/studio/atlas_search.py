@@ -276,7 +276,7 @@ def _place(atlas: Atlas, place: Place) -> PlaceTold:
         dest=token(atlas, place.dest),
         after=tokens(place.after),
         comes=token(atlas, place.next),
-        # By ids in any case: another way to cut the same text into tokens would be another text to the model.
+        # A text can be read and changed; the model may cut it into other tokens than stood there.
         text=f"ids:{','.join(map(str, run))}" if None in texts or whole.startswith("ids:") else whole,
         is_whole=None not in place.between,
     )

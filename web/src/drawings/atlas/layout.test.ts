@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { cellSize, curve, decades, exactly, graphPlaces, isPattern, mostOf, placeOf, reach, shareOf } from "./layout";
+import { cellSize, curve, decades, exactly, graphPlaces, isPattern, mostOf, placeOf, reach, readable, shareOf } from "./layout";
 
 describe("heads in a drawing", () => {
   it("reads a head's name", () => {
@@ -26,6 +26,12 @@ describe("heads in a drawing", () => {
 });
 
 describe("scales", () => {
+  it("begins a graph of many lines with those that can be read", () => {
+    const values = Array.from({ length: 400 }, (_, n) => 1 / (n + 1));
+    const share = readable(values, 20);
+    expect(values.filter((value) => value >= share / 100).length).toBeLessThanOrEqual(20);
+    expect(readable([3, 2, 1], 80)).toBe(0);
+  });
   it("takes shares of the largest", () => {
     expect(mostOf([null, -4, 2])).toBe(4);
     expect(shareOf(-2, 4)).toBe(0.5);

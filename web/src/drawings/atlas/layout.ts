@@ -49,6 +49,13 @@ export function curve(from: Spot, to: Spot): string {
   return `M${from.x} ${from.y}C${from.x + bend} ${from.y} ${to.x - bend} ${to.y} ${to.x} ${to.y}`;
 }
 
+/** From which per cent of the largest on no more than so many values are left: a graph of more lines cannot be read. */
+export function readable(values: number[], most = 80): number {
+  const falling = [...values].sort((one, other) => other - one);
+  const first = falling[most];
+  return first === undefined ? 0 : Math.min(100, Math.floor((100 * first) / falling[0]!) + 1);
+}
+
 /** Powers of ten that lie in a range, for an axis of logarithms. */
 export function decades(low: number, high: number): number[] {
   const found: number[] = [];
