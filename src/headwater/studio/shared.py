@@ -99,7 +99,7 @@ def _shelf(request: Request) -> ShelfTold:
                 **_sizes(card.config),
                 has_words=card.has_words,
                 atlas=there.atlas_of.get(item.id),
-                texts=list(TEXTS) if card.has_words else ["ids:1,2,3"],
+                texts=_texts(card.config, has_words=card.has_words),
             )
         )
     things = (
@@ -107,6 +107,13 @@ def _shelf(request: Request) -> ShelfTold:
     )
     atlases, trainings = things
     return ShelfTold(version=VERSION, models=models, atlases=atlases, trainings=trainings)
+
+
+def _texts(config: ModelConfig, *, has_words: bool) -> list[str]:
+    """To begin with, short enough for this model."""
+    if has_words:
+        return [text[: config.context] for text in TEXTS]
+    return ["ids:" + ",".join(map(str, range(min(3, config.context, config.vocab))))]
 
 
 def _sizes(config: ModelConfig) -> dict[str, Any]:
