@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 SCREENS = {
     "river": "/river?model=two-layer&text=one+red+two+blue+three+green+one+red+two&token=+b",
-    "attention": "/attention?model=two-layer&text=one+red+two+blue+three+green+one+red+two&head=L1H1&dest=15&source=3",
+    "attention": "/attention?model=two-layer&text=one+red+two+blue+three+green+one+red+two&head=L1H2&dest=15&source=4",
     "stream": "/stream?model=block&text=for+line+in+open(",
     "atlas": "/atlas?model=one-layer",
     "training": "/training",
@@ -20,6 +20,8 @@ SCREENS = {
 }
 """What is chosen on each screen that is pictured."""
 SIZE = {"width": 1366, "height": 860}
+TALL = {"width": 1366, "height": 1230}
+"""For the river, whole."""
 
 
 def main(training: Path) -> None:
@@ -40,7 +42,9 @@ def main(training: Path) -> None:
             for language in ("en", "pt"):
                 page = browser.new_page(viewport=SIZE, device_scale_factor=1.5)
                 page.goto(running.door)
+                page.wait_for_url("**/")
                 for name, place in SCREENS.items():
+                    page.set_viewport_size(TALL if name == "river" else SIZE)
                     page.goto(f"{running.address}{place}{'&' if '?' in place else '?'}lang={language}&theme={theme}")
                     page.get_by_test_id(f"screen-{name}").wait_for()
                     page.wait_for_load_state("networkidle")
