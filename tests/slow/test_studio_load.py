@@ -147,8 +147,8 @@ def test_runs_that_stay_at_hand_stay_within_their_bound(folder):
         one = 8 * 5 * LONG * 512 * 4
         for number in range(int(4 * RUNS_BYTES / one)):
             assert client.get("/api/tokens", params={"model": "slow", "text": long_text(number), "count": 0}).status_code == 200
-        # The allocator keeps some of what is given back; four times as much has been through its hands.
-        assert resident(running.process) - before < 2.5 * RUNS_BYTES
+        # And the one that was made last, while the others were still there.
+        assert resident(running.process) - before < 1.35 * RUNS_BYTES + one
 
 
 def test_half_requests_are_given_up(served):

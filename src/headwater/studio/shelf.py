@@ -148,7 +148,7 @@ class Shelf:
 
     def run(self, model: str, text: str, stop: Stop) -> "Run":
         """What a model did with a text; ``ids:1,2,3`` is a text by its tokens."""
-        from headwater.studio.opened import record_until
+        from headwater.studio.opened import give_back, record_until
 
         # A run makes sites again when it is asked for them, and keeps them: it is no thing for two threads.
         assert is_alone(), "runs belong to the lane of models"
@@ -169,7 +169,8 @@ class Shelf:
                 self._runs[key] = found
                 self._runs.move_to_end(key)
             while len(self._runs) > 1 and sum(map(_run_size, self._runs.values())) > RUNS_BYTES:
-                self._runs.popitem(last=False)
+                del self._runs[next(iter(self._runs))]
+                give_back()
         return found
 
     def atlas_place(self, model: str) -> Path:
