@@ -1,31 +1,26 @@
 """The screen ``attention``: where every head looks, what it carries from there, and why it looks there."""
 
-import math
 import shlex
 from typing import TYPE_CHECKING, Annotated, Literal
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Query, Request, Response
 
-from headwater.shapes import floats
 from headwater.studio.asked import BINARY, Answer, HeadAsked, Lines, Named, Position, Text, TokenTold, numbers, shelf, worked
 from headwater.studio.errors import Refused
 from headwater.studio.limits import CELLS, ROWS
 from headwater.studio.shared import told_token
 from headwater.studio.work import Stop
+from headwater.trace.patterns import why_told
 from headwater.trace.run import Run
 
 if TYPE_CHECKING:
     from headwater.trace.attend import Attending
-    from headwater.trace.competition import Competition
     from headwater.trace.looks import Survey
-    from headwater.trace.parts import Part
 
 router = APIRouter(tags=["attention"])
 SIDE = 64
 """Cells on each side of a thumbnail."""
-DEEPER = 5
-"""Parts of what a part of a query or key is made of."""
 View = Literal["pattern", "weighted", "scores"]
 ViewAsked = Annotated[
     View, Query(description="Attention; that times the length of what the head would write from there; scores.")
@@ -259,68 +254,7 @@ def _facts(run: Run, stop: Stop) -> list[HeadLooks]:
 def _why(run: Run, model: str, name: str, text: str, asked: tuple[str, int, int | None, int | None, int]) -> Why:
     head, dest, source, against, most = asked
     found = run.attend(head, dest, source, against)
-    cells = found.cells(most)
-    table = [floats(row) for row in cells.values]
-    return Why(
-        model=model,
-        head=str(found.head),
-        dest=_place(run, found.dest),
-        source=_place(run, found.source),
-        against=None if found.against is None else _place(run, found.against),
-        score=found.score,
-        attention=found.attention,
-        value=found.value,
-        certificate=found.certificate,
-        bound=found.bound,
-        competition=_competing(run, found.competition, most),
-        rows=[_part(run, part, deeper=True) for part in cells.rows],
-        columns=[_part(run, part, deeper=True) for part in cells.columns],
-        table=table,
-        row_sums=[math.fsum(row) for row in table],
-        column_sums=[math.fsum(column) for column in zip(*table, strict=True)],
-        total=math.fsum(value for row in table for value in row),
-        held=list(found.held),
-        lines=_why_lines(name, text, run, found, most),
-    )
-
-
-def _place(run: Run, position: int) -> Place:
-    return Place(position=position, token=told_token(run, int(run.tokens[0, position])))
-
-
-def _competing(run: Run, found: "Competition", most: int) -> Competing:
-    first, rest = found.cut(most)
-    sources = [
-        AttentionSource(
-            place=_place(run, int(found.positions[number])),
-            count=1,
-            score=float(found.scores[number]),
-            attention=float(found.attention[number]),
-            log_odds=float(found.log_odds[number]),
-        )
-        for number in first
-    ]
-    if rest:
-        score, share = found.together(rest)
-        odds = found.score - score
-        sources.append(AttentionSource(place=None, count=len(rest), score=score, attention=share, log_odds=odds))
-    return Competing(
-        sources=sources, count=len(found.positions), entropy=found.entropy, effective=found.effective, rank=found.rank
-    )
-
-
-def _part(run: Run, part: "Part", *, deeper: bool) -> AttentionPart:
-    facts = part.facts
-    inner = part.split(most=DEEPER).parts if deeper and part.ways else ()
-    return AttentionPart(
-        kind=part.kind,
-        name=str(facts.get("name", part.label)),
-        value=part.value,
-        place=_place(run, int(facts["position"])) if "position" in facts else None,
-        count=int(facts.get("count", 1)),
-        attention=facts.get("attention"),
-        parts=[_part(run, each, deeper=False) for each in inner],
-    )
+    return Why(model=model, lines=_why_lines(name, text, run, found, most), **why_told(found, most))
 
 
 def _given(text: str, run: Run) -> tuple[str, str]:

@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 
 from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenName, TokenTold, shelf, worked
-from headwater.studio.river_asked import Asking, Logit, asked_for, begins_like, lines_of, logits_of, number_in
-from headwater.studio.shared import Said, said, told_token
+from headwater.studio.river_asked import Asking, begins_like, lines_of, number_in
+from headwater.studio.shared import Said, said
 from headwater.studio.work import Stop
 from headwater.text.spoken import Spoken
 from headwater.trace.check import rounding_bound
-from headwater.trace.confluence import Confluence, Flow, Joint, confluence
 from headwater.trace.parts import Split
+from headwater.trace.river import asked_for, logits_of, river_told
 from headwater.trace.run import Run
 
 router = APIRouter(tags=["river"])
@@ -153,50 +153,10 @@ async def river(
     def compute(stop: Stop) -> River:
         run = shelf(request).run(logit.model, logit.text, stop)
         why = logit.explain(run)
-        found = confluence(why, asked_for(open, most, auto), stop)
         lines = lines_of(shelf(request).models[logit.model].name, logit.text, why, centred=logit.centred)
-        return _told(run, why, found, logit, lines)
+        return River(model=logit.model, lines=lines, **river_told(why, asked_for(open, most, auto), stop))
 
     return await worked(request, "model", compute)
-
-
-def _told(run: Run, why: Split, found: Confluence, logit: Logit, lines: Lines) -> River:
-    facts = why.facts
-    at = {joint.facts["position"] for joint in found.joints if isinstance(joint.facts.get("position"), int)}
-    return River(
-        model=logit.model,
-        position=facts["position"],
-        dest=told_token(run, facts["dest_id"]),
-        token=told_token(run, facts["id"]),
-        against=told_token(run, facts["against_id"]) if "against_id" in facts else None,
-        centred=logit.centred,
-        value=why.value,
-        probability=facts["probability"],
-        against_probability=facts.get("against_probability"),
-        main=found.main,
-        certificate=found.certificate,
-        bound=rounding_bound(run, sorted(at), logits_of(why)),
-        nodes=[_node(joint) for joint in found.joints],
-        links=[_link(flow) for flow in found.flows],
-        lines=lines,
-    )
-
-
-def _node(joint: Joint) -> RiverNode:
-    facts = joint.facts
-    kept = {name: facts.get(name) for name in ("name", "layer", "position", "token", "id", "count", "of")}
-    return RiverNode(key=joint.key, kind=joint.kind, value=joint.value, ways=list(joint.ways), by=joint.by, **kept)  # pyright: ignore[reportArgumentType]
-
-
-def _link(flow: Flow) -> RiverLink:
-    return RiverLink(
-        source=flow.source,
-        target=flow.target,
-        value=flow.value,
-        share=flow.share,
-        attention=flow.attention,
-        names=list(flow.names),
-    )
 
 
 @router.get("/river/totals")

@@ -3,15 +3,15 @@
 import re
 import shlex
 from dataclasses import dataclass
-from typing import Annotated, get_args
+from typing import Annotated
 
 from fastapi import Depends
 
 from headwater.studio.asked import Lines, Named, Position, Text, TokenName
 from headwater.studio.work import Stop
 from headwater.text.tokenizer import Tokenizer
-from headwater.trace.confluence import Asked
-from headwater.trace.parts import Split, Way
+from headwater.trace.parts import Split
+from headwater.trace.river import logits_of
 from headwater.trace.run import Run
 
 
@@ -44,9 +44,6 @@ def logit_asked(
 
 
 Asking = Annotated[Logit, Depends(logit_asked)]
-WAYS: tuple[Way, ...] = get_args(Way)
-PLACES = 300
-"""Places that one address opens or closes."""
 
 
 def number_in(text: str, *, has_words: bool) -> int | None:
@@ -61,27 +58,6 @@ def token_of(run: Run, text: str) -> int | None:
         return None
     number = number_in(text, has_words=run.tokenizer is not None)
     return run.find(text if number is None else number)
-
-
-def asked_for(opened: str, most: int, budget: int) -> Asked:
-    """How far to follow a river: ``L1H3@4,-L0H2@4,+logit,L0.feed_forward@4:neuron``."""
-    places: dict[str, Way | None] = {}
-    closed: set[str] = set()
-    more: dict[str, int] = {}
-    for item in opened.split(",")[:PLACES]:
-        if item.startswith("-"):
-            closed.add(item[1:])
-        elif item.startswith("+"):
-            more[item[1:]] = min(more.get(item[1:], 0) + 1, 40)
-        elif item:
-            key, _, way = item.rpartition(":")
-            places |= {key: next(each for each in WAYS if each == way)} if way in WAYS and key else {item: None}
-    return Asked(most=most, budget=budget, opened=places, closed=frozenset(closed), more=more)
-
-
-def logits_of(why: Split) -> list[int]:
-    """The tokens whose logits are explained."""
-    return [why.facts[name] for name in ("id", "against_id") if name in why.facts]
 
 
 def lines_of(model: str, text: str, why: Split, *, centred: bool) -> Lines:

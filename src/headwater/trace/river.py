@@ -4,7 +4,7 @@ What is open is told as in an address: ``L1H3@4,-L0H2@4,+logit,L0.feed_forward@4
 apart and takes a feed-forward layer apart by its neurons.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -27,14 +27,20 @@ def drawn(why: Split) -> Drawing | None:
     """The river of a logit for notebooks; nothing of other numbers, nor of single paths."""
     if _run(why) is None or why.by == "path":
         return None
-    return Drawing(kind="river", data=river_told(why, ""), answer=lambda request: _answer(why, request))
+    return Drawing(kind="river", data=river_told(why, asked_of(why, "")), answer=lambda request: _answer(why, request))
 
 
 def _answer(why: Split, request: Mapping[str, Any]) -> dict[str, Any]:
     opened = request.get("open", "")
     if request.get("ask") != "river" or not isinstance(opened, str):
         raise InputError(f"the question {dict(request)!r:.80}", "a river, and what is open", "ask in Python")
-    return river_told(why, opened)
+    return river_told(why, asked_of(why, opened))
+
+
+def asked_of(why: Split, opened: str) -> Asked:
+    """As a split is taken apart, unless somebody asks otherwise."""
+    asked = asked_for(opened)
+    return asked if ROOT in asked.opened else replace(asked, opened={ROOT: why.by, **asked.opened})
 
 
 def _run(why: Split) -> Run | None:
@@ -43,15 +49,12 @@ def _run(why: Split) -> Run | None:
     return record if isinstance(record, Run) and all(name in why.facts for name in FACTS) else None
 
 
-def river_told(why: Split, opened: str) -> dict[str, Any]:
-    """A logit that was explained, upstream to the tokens."""
+def river_told(why: Split, asked: Asked, stop: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """A logit that was explained, upstream to the tokens; ``stop`` may end the work between two steps."""
     run, facts = _run(why), why.facts
     if run is None:
         raise InputError(f"a river of {why.label}", "a logit", "explain one: run.explain()")
-    asked = asked_for(opened)
-    if ROOT not in asked.opened:
-        asked = replace(asked, opened={ROOT: why.by, **asked.opened})
-    found = confluence(why, asked)
+    found = confluence(why, asked, stop)
     return {
         "position": facts["position"],
         "dest": _token(run, facts["dest_id"]),
@@ -64,28 +67,33 @@ def river_told(why: Split, opened: str) -> dict[str, Any]:
         "main": found.main,
         "certificate": found.certificate,
         "bound": _bound(run, why, found),
-        "nodes": [node_told(joint) for joint in found.joints],
-        "links": [link_told(flow) for flow in found.flows],
+        "nodes": [_node(joint) for joint in found.joints],
+        "links": [_link(flow) for flow in found.flows],
     }
 
 
 def _bound(run: Run, why: Split, found: Confluence) -> float:
     """What rounding may come to in all that is drawn."""
     at = {joint.facts["position"] for joint in found.joints if isinstance(joint.facts.get("position"), int)}
-    return rounding_bound(run, sorted(at), [why.facts[name] for name in ("id", "against_id") if name in why.facts])
+    return rounding_bound(run, sorted(at), logits_of(why))
+
+
+def logits_of(why: Split) -> list[int]:
+    """The tokens whose logits are explained."""
+    return [why.facts[name] for name in ("id", "against_id") if name in why.facts]
 
 
 def _token(run: Run, token: int) -> dict[str, Any]:
     return {"text": run.words.text(token), "shown": run.words(token), "id": token}
 
 
-def node_told(joint: Joint) -> dict[str, Any]:
+def _node(joint: Joint) -> dict[str, Any]:
     """Everything that flows through one place."""
     kept = {name: joint.facts.get(name) for name in ("name", "layer", "position", "token", "id", "count", "of")}
     return {"key": joint.key, "kind": joint.kind, "value": joint.value, "ways": list(joint.ways), "by": joint.by, **kept}
 
 
-def link_told(flow: Flow) -> dict[str, Any]:
+def _link(flow: Flow) -> dict[str, Any]:
     """What one place has in another one downstream."""
     numbers = {name: getattr(flow, name) for name in ("source", "target", "value", "share", "attention")}
     return {**numbers, "names": list(flow.names)}

@@ -13,7 +13,7 @@ import headwater as hw
 from headwater.errors import InputError
 from headwater.show import widgets
 from headwater.show.widgets import VIEW, Displayed, Drawing, finite
-from headwater.trace.river import river_told
+from headwater.trace.river import asked_of, river_told
 from shown import HOSTILE
 
 TEXT = "for line in open("
@@ -64,6 +64,10 @@ class Line:
     def ask(self, request, question=1):
         self.widget._handle_custom_msg({"question": question, "request": request}, [])
         return self.sent.pop()
+
+
+def river(why, opened):
+    return river_told(why, asked_of(why, opened))
 
 
 def test_the_bundle_has_html_and_text_beside_the_widget(page, run):
@@ -171,14 +175,14 @@ def test_splitting_through_messages_gives_the_librarys_numbers(page, run, monkey
 
 
 def test_a_river_begins_the_way_it_was_split(run):
-    by_head = river_told(run.explain().split("head"), "")
+    by_head = river(run.explain().split("head"), "")
     assert next(node for node in by_head["nodes"] if node["key"] == "logit")["by"] == "head"
-    by_layer = river_told(run.explain().split("head"), "logit:layer")
+    by_layer = river(run.explain().split("head"), "logit:layer")
     assert next(node for node in by_layer["nodes"] if node["key"] == "logit")["by"] == "layer"
-    centred, against = (river_told(why, "") for why in (run.explain(centred=True), run.explain(against=7)))
+    centred, against = (river(why, "") for why in (run.explain(centred=True), run.explain(against=7)))
     assert (centred["centred"], against["centred"], against["against"]["id"]) == (True, False, 7)
     with pytest.raises(InputError, match="a river of"):
-        river_told(run.explain()["L0H5"].split(), "")
+        river(run.explain()["L0H5"].split(), "")
     with pytest.raises(InputError, match="the question"):
         run.explain().drawing().answer({"ask": "river", "open": 3})
 
@@ -201,12 +205,13 @@ def test_patterns_and_reasons_through_messages_are_the_librarys(run):
 
 
 def test_the_documents_are_those_of_the_studio(run):
-    river = pytest.importorskip("headwater.studio.river")
-    attention = pytest.importorskip("headwater.studio.attention")
-    told = river_told(run.explain(), "")
-    assert set(told) == set(river.River.model_fields) - {"model", "lines"}
-    assert all(set(node) == set(river.RiverNode.model_fields) for node in told["nodes"])
-    assert all(set(link) == set(river.RiverLink.model_fields) for link in told["links"])
+    from headwater.studio import attention
+    from headwater.studio.river import River, RiverLink, RiverNode
+
+    told = river(run.explain(), "")
+    assert set(told) == set(River.model_fields) - {"model", "lines"}
+    assert all(set(node) == set(RiverNode.model_fields) for node in told["nodes"])
+    assert all(set(link) == set(RiverLink.model_fields) for link in told["links"])
     studio = attention._why(run, "m", "one-layer", TEXT, ("L0H5", 4, 1, 3, 8)).model_dump(exclude={"model", "lines"})
     assert run.patterns().answer({"ask": "why", "head": "L0H5", "dest": 4, "source": 1, "against": 3}) == studio
 
