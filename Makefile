@@ -30,7 +30,7 @@ test: $(VENV)/.installed-dev $(PAGE) ## Run the default tests (a few minutes)
 test-studio: $(VENV)/.installed-dev $(PAGE) ## The studio: every route and every hostile value over HTTP, a person's way through every screen in Chromium, the page's own tests
 	@command -v chromium > /dev/null || command -v google-chrome > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
 	cd web && $(NPM) test
-	$(PYTEST) -q -n $(WORKERS) -m studio tests/studio
+	$(PYTEST) -q -n $(WORKERS) -m studio tests
 	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m browser tests/browser
 
 test-peers: $(VENV)/.installed-peers ## Compare with transformers and TransformerLens on random weights

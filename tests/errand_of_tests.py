@@ -7,25 +7,28 @@ import sys
 import time
 from pathlib import Path
 
-how, *rest = sys.argv[1:]
-
 
 def say(line):
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
-say(json.dumps({"what": "begun", "share": 0.0}))
-if how == "done":
-    say(json.dumps({"done": rest[0]}))
-elif how == "crash":
-    sys.exit(3)
-elif how == "noise":
-    say("not JSON")
-elif how == "quiet":
-    time.sleep(0.5)
-    say(json.dumps({"done": "late"}))
-elif how == "forever":
-    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    Path(rest[0]).write_text(f"{os.getpid()} {other.pid}")
-    time.sleep(600)
+def main(how, *rest):
+    say(json.dumps({"what": "begun", "share": 0.0}))
+    if how == "done":
+        say(json.dumps({"done": rest[0]}))
+    elif how == "crash":
+        sys.exit(3)
+    elif how == "noise":
+        say("not JSON")
+    elif how == "quiet":
+        time.sleep(0.5)
+        say(json.dumps({"done": "late"}))
+    elif how == "forever":
+        other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        Path(rest[0]).write_text(f"{os.getpid()} {other.pid}")
+        time.sleep(600)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -5,6 +5,8 @@ import pytest
 from headwater.errors import InputError
 from headwater.studio.serve import SHORTEST, Place
 
+pytestmark = pytest.mark.studio
+
 LONG = "x" * SHORTEST
 
 

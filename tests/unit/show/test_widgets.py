@@ -16,6 +16,8 @@ from headwater.show.widgets import VIEW, Displayed, Drawing, finite
 from headwater.trace.river import asked_of, river_told
 from shown import HOSTILE
 
+pytestmark = pytest.mark.studio
+
 TEXT = "for line in open("
 
 
