@@ -1,8 +1,5 @@
 """``python -m headwater.studio.errand``: what a studio lets a process of its own do. It prints lines of JSON, which ``headwater.studio.errands`` passes on.
 
-atlas MODEL OUT    build the atlas of a model, held against its own text
-=================  =====================================================
-=======
 ==================================  =====================================================
 atlas MODEL OUT                     build the atlas of a model, held against its own text
 claims DOCUMENT LANG [MODEL NAME]   measure the statements of a document, or of all
