@@ -10,7 +10,6 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headwater.atlas.subject import Subject
-from headwater.circuits.chance import Draws
 from headwater.circuits.composition import Composition
 from headwater.circuits.copying import tally
 from headwater.circuits.head import Head
@@ -21,8 +20,6 @@ from headwater.model.weights import Weights
 
 Plain: TypeAlias = dict[str, Any]
 
-DRAWS = Draws(60)
-"""Random heads that each is held against: few, since every head of a model is."""
 DIGITS = 10
 """Significant digits that are kept: the last ones of eigenvalues mean nothing."""
 MOST_LINKS = 250_000
@@ -38,7 +35,6 @@ def choices_for(subject: Subject, own_ranks: Mapping[Head, Int[Tensor, " vocab"]
         offset=subject.settings.offset,
         ranks=False,
         own_ranks=own_ranks,
-        draws=DRAWS,
     )
 
 
