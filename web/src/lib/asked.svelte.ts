@@ -1,6 +1,6 @@
 /** A question that follows what it depends on: asked again when that changes, and the outdated one is called off. */
 
-import { Failure } from "./ask";
+import { failed, type Failure } from "./ask";
 
 export class Asked<T> {
   /** The last answer; it stays while the next one is on its way. */
@@ -44,7 +44,7 @@ export function asks<T>(make: () => ((signal: AbortSignal) => Promise<T>) | null
         asked.failure = null;
       } catch (reason) {
         if (control.signal.aborted) return;
-        asked.failure = reason instanceof Failure ? reason : new Failure(0, String(reason), "", "");
+        asked.failure = failed(reason);
       }
       asked.waiting = false;
     }, pause);

@@ -1,7 +1,7 @@
 /** What the studio serves, asked once; and which model and text are chosen. */
 
 import { address } from "./address.svelte";
-import { ask, Failure, type Schema } from "./ask";
+import { ask, failed, type Failure, type Schema } from "./ask";
 
 class Shelf {
   told = $state.raw<Schema["ShelfTold"] | null>(null);
@@ -10,9 +10,9 @@ class Shelf {
   async fetch(): Promise<void> {
     this.failure = null;
     try {
-      this.told = await ask<Schema["ShelfTold"]>("/api/shelf");
+      this.told = await ask("/api/shelf", {});
     } catch (reason) {
-      this.failure = reason instanceof Failure ? reason : new Failure(0, String(reason), "", "");
+      this.failure = failed(reason);
     }
   }
 

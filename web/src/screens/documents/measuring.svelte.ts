@@ -1,6 +1,6 @@
 /** What has been measured since the page was opened, one statement at a time or a whole document in a process of its own. */
 
-import { ask, Failure, follow, type Schema } from "../../lib/ask";
+import { ask, failed, Failure, follow, type Schema } from "../../lib/ask";
 import type { Language } from "../../lib/words.svelte";
 
 export type Measured = Schema["Measured"];
@@ -19,8 +19,6 @@ interface Event {
   done?: Tally;
   error?: { given: string; needed: string; do: string };
 }
-
-const failed = (reason: unknown): Failure => (reason instanceof Failure ? reason : new Failure(0, String(reason), "", ""));
 
 export class Measuring {
   found = $state.raw<Record<string, Measured>>({});
@@ -45,7 +43,7 @@ export class Measuring {
     this.waiting = new Set([...this.waiting, id]);
     this.#failed(id, null);
     try {
-      this.#keep(await ask<Measured>("/api/documents/claim", { id, lang, model }, signal));
+      this.#keep(await ask("/api/documents/claim", { id, lang, model }, signal));
     } catch (reason) {
       if (!signal.aborted) this.#failed(id, failed(reason));
     }

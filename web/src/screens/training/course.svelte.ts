@@ -50,7 +50,7 @@ export class Course {
   constructor(id: () => string | null) {
     this.asked = asks(() => {
       const training = id();
-      return training ? (signal) => ask<Told>("/api/training", { training }, signal) : null;
+      return training ? (signal) => ask("/api/training", { training }, signal) : null;
     });
     $effect(() => {
       const look = () => (this.#looking = document.visibilityState !== "hidden");

@@ -1,5 +1,4 @@
 /** An answer that grows: some snapshots at a time, so that others have their turn and there is soon something to see. */
-import { ask, type Query } from "../../lib/ask";
 import { asks, type Asked } from "../../lib/asked.svelte";
 
 const AT_ONCE = 2;
@@ -14,12 +13,12 @@ export async function grown<T extends { left: number }>(next: () => Promise<T>, 
   }
 }
 
-export class Growing<T extends { left: number }> {
+export class Growing<T extends { left: number }, Q extends { snapshots: number }> {
   asked: Asked<T>;
   value = $state.raw<T | null>(null);
 
   /** To be made while a component is; `make` reads what the question depends on. */
-  constructor(route: string, make: () => Query | null) {
+  constructor(ask: (query: Omit<Q, "snapshots"> & { fresh: number }, signal: AbortSignal) => Promise<T>, make: () => Q | null) {
     let before = "";
     this.asked = asks(() => {
       const query = make();
@@ -33,7 +32,7 @@ export class Growing<T extends { left: number }> {
       const { snapshots: _, ...asked } = query;
       return (signal) =>
         grown(
-          () => ask<T>(route, { ...asked, fresh: AT_ONCE }, signal),
+          () => ask({ ...asked, fresh: AT_ONCE }, signal),
           (found) => {
             if (!signal.aborted) this.value = found;
           },
