@@ -24,7 +24,8 @@ export class Measuring {
   found = $state.raw<Record<string, Measured>>({});
   failures = $state.raw<Record<string, Failure>>({});
   waiting = $state.raw<ReadonlySet<string>>(new Set());
-  /** Of a whole document: which statement, and how far. */
+  /** Of which whole document the rest tells: which statement, how far, and what came of it. */
+  document = $state<string | null>(null);
   what = $state<string | null>(null);
   share = $state(0);
   tally = $state.raw<Tally | null>(null);
@@ -50,11 +51,12 @@ export class Measuring {
     this.waiting = new Set([...this.waiting].filter((each) => each !== id));
   }
 
-  /** All of a document, or of all documents; each answer is shown as it comes. */
-  async all(document: string | null, lang: Language, model: string | null): Promise<void> {
+  /** All of a document; each answer is shown as it comes. */
+  async all(document: string, lang: Language, model: string | null): Promise<void> {
     this.stop();
     const control = new AbortController();
     this.#running = control;
+    this.document = document;
     [this.what, this.share, this.tally, this.failure, this.stopped] = [null, 0, null, null, false];
     try {
       for await (const event of follow<Event>("/api/documents/measure", { document, lang, model }, control.signal, "POST"))
@@ -83,7 +85,8 @@ export class Measuring {
   /** Numbers in another language, or of another model, are other answers. */
   forget(): void {
     this.leave();
-    [this.found, this.failures, this.waiting, this.tally, this.stopped] = [{}, {}, new Set(), null, false];
+    [this.found, this.failures, this.waiting] = [{}, {}, new Set()];
+    [this.tally, this.failure, this.stopped] = [null, null, false];
   }
 
   #told(event: Event): void {
