@@ -16,7 +16,7 @@ TEXT = "for line in open("
 LONG = [7 * number % 400 for number in range(96)]
 WORDS = {
     "en": {"looks": "looks at", "why": "Why L1H1 looks there", "weighted": "Value-weighted", "none": "This model has no heads"},
-    "pt": {"looks": "olha para", "why": "Por que L1H1 olha ali", "weighted": "Ponderada pelos valores", "none": "Este modelo não tem cabeças"},
+    "pt": {"looks": "olha para", "why": "Por que L1H1 olha ali", "weighted": "Ponderada pelos values", "none": "Este modelo não tem cabeças"},
 }  # fmt: skip
 
 

@@ -89,6 +89,7 @@ def test_the_numbers_on_the_screen_are_the_librarys(river, runs, model, language
     words = {"en": ("Likeliest next", "heads of layer 0"), "pt": ("Mais prováveis a seguir", "cabeças da camada 0")}[language]
     assert words[0] in page.get_by_test_id("likely").inner_text()
     assert words[1] in page.get_by_test_id("river").text_content()
+    assert re.search(r"\d[.,]\d", page.get_by_test_id("certificates").inner_text())[0][1] == {"en": ".", "pt": ","}[language]
 
 
 def test_the_certificate_is_in_sight_and_within_its_bound(river, served):

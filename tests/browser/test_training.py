@@ -32,9 +32,9 @@ WORDS = {
     "pt": {
         "finished": "terminado",
         "live": "ao vivo",
-        "loss": "perda de treino",
-        "none": "Nenhum treino aqui",
-        "begin": "Ainda nenhuma",
+        "loss": "perda de treinamento",
+        "none": "Nenhum treinamento aqui",
+        "begin": "Ainda não há atualizações",
     },
 }
 

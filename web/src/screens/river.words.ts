@@ -16,13 +16,13 @@ export const t = speaks({
     empty: "Type a text above and see where the model's next word comes from.",
   },
   pt: {
-    strip: "O texto: cada token com tudo o que contribui para o logit; escolha aquele depois do qual olhar",
+    strip: "O texto: cada token com tudo o que contribui para o logit; escolha depois de qual deles olhar",
     tokensSum: "tokens",
     other: "Qualquer outro token",
     logitOf: "logit de",
     aboveMean: "acima da média de todos",
     legend:
-      "As larguras são tamanhos. Aponte para uma parte para ver todo o seu curso; clique para dividi-la mais a montante (⊕) ou fechá-la.",
+      "As larguras são tamanhos. Aponte para uma parte para ver todo o seu curso; clique para dividi-la mais rio acima (⊕) ou fechá-la.",
     certificates: (main: string, count: string): string =>
       `As partes do próprio logit diferem do número do modelo em ${main}; o certificado acima é a maior diferença entre todos os ${count} fluxos aqui desenhados.`,
     empty: "Escreva um texto acima e veja de onde vem a próxima palavra do modelo.",
