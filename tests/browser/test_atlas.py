@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -91,6 +92,16 @@ def test_heads_by_measure_and_one_of_them(go, atlas, language):
 
 def test_the_tables_of_a_head(go, atlas):
     page = go("/atlas?lang=en&head=L0H5")
+    first = page.get_by_test_id("commonest").get_by_role("button").first
+    first.wait_for()
+    spaces = [text is not None and not text.strip() for text in atlas.words.texts]
+    commonest = max((count, -token) for token, count in enumerate(atlas.words.count.tolist()) if not spaces[token])
+    first.click()
+    word = atlas.words.texts[-commonest[1]]
+    assert page.get_by_test_id("field-token").input_value() == word
+    page.get_by_test_id("entry").first.wait_for()
+    page.get_by_test_id("field-token").fill("")
+    page.get_by_test_id("commonest").wait_for()
     page.get_by_test_id("field-token").press_sequentially(" self")
     for table, other, column in (
         ("says", "out", "output"),
@@ -115,9 +126,10 @@ def test_search_while_typing(go, atlas, language):
     total = page.get_by_test_id("total")
     total.wait_for()
     assert int(total.get_attribute("data-total")) == atlas.search(limit=0).total
-    page.get_by_test_id("field-source").press_sequentially("sel")
+    page.get_by_test_id("field-source").press_sequentially("retur")
     page.get_by_test_id("suggestion").first.wait_for()
-    page.get_by_test_id("missing").wait_for() if not any(text == "sel" for text in atlas.words.texts) else None
+    assert "retur" not in atlas.words.texts
+    page.get_by_test_id("missing").wait_for()
     page.get_by_test_id("field-source").fill("self")
     option = page.get_by_test_id("suggestion").filter(has_text="·self").first
     option.wait_for()
@@ -137,6 +149,11 @@ def test_search_while_typing(go, atlas, language):
     row = page.locator("[data-testid=found][data-number='150']")
     row.wait_for()
     assert row.locator("[data-column=lift]").inner_text() == written(found.rows[150]["lift"], 3, language)
+    # A row that is opened leaves the list, and who reads it, where they are.
+    row.get_by_test_id("unfold").click()
+    page.get_by_test_id("opened").first.wait_for()
+    row.wait_for()
+    row.get_by_test_id("unfold").click()
     page.get_by_test_id("sign-lowering").click()
     low = atlas.search(source=" self", sign="lowering", limit=1)
     page.locator(f"[data-testid=total][data-total='{low.total}']").wait_for()
@@ -152,6 +169,49 @@ def test_search_while_typing(go, atlas, language):
     assert [each["lift"] for each in document["rows"][:3]] == [each["lift"] for each in wanted.rows]
     page.get_by_test_id("reproduce").locator("summary").click()
     assert "--source ' self'" in page.get_by_test_id("line-shell").inner_text()
+
+
+def to_the_end(page):
+    page.get_by_test_id("found").first.evaluate(
+        "row => { const list = row.closest('.rows'); list.scrollTop = list.scrollHeight; }"
+    )
+
+
+def test_a_list_has_rows_of_one_question_alone(go, atlas):
+    page = go("/atlas?lang=en&view=search&source=%20self")
+    total = atlas.search(source=" self", limit=0).total
+    page.locator(f"[data-testid=total][data-total='{total}']").wait_for()
+    held = []
+    page.route(re.compile(r"/api/atlas/search\?(?!.*offset)"), lambda route: held.append(route), times=1)
+    page.get_by_test_id("field-source").fill(" def")
+    while not held:
+        page.wait_for_timeout(50)
+    # Another question is on its way; what is in sight is continued as what it is.
+    with page.expect_response(re.compile("offset=100")) as coming:
+        to_the_end(page)
+    assert "source=+self" in coming.value.url
+    held[0].continue_()
+    found = atlas.search(source=" def", limit=200)
+    page.locator(f"[data-testid=total][data-total='{found.total}']").wait_for()
+    document = json.loads(saved(page, "JSON"))
+    assert [row["lift"] for row in document["rows"]] == [row["lift"] for row in found.rows][: len(document["rows"])]
+
+
+def test_a_page_that_did_not_come_can_be_asked_for_again(chromium, served, atlas):
+    """In a tab of its own: a browser complains of every answer that is an error."""
+    context = chromium.new_context(viewport={"width": 1366, "height": 768})
+    page = context.new_page()
+    page.goto(served.door)
+    page.wait_for_url("**/")
+    page.goto(f"{served.address}/atlas?lang=en&view=search&source=%20self")
+    page.route(re.compile("offset=100"), lambda route: route.fulfill(status=503, body="{}"), times=1)
+    page.get_by_test_id("found").first.wait_for()
+    to_the_end(page)
+    page.get_by_test_id("failure").get_by_role("button").click()
+    page.get_by_test_id("failure").wait_for(state="detached")
+    page.get_by_test_id("found").first.evaluate("row => { row.closest('.rows').scrollTop = 150 * 34; }")
+    page.locator("[data-testid=found][data-number='150']").wait_for()
+    context.close()
 
 
 def test_a_row_opens_to_places_in_the_text_and_leads_to_the_river(go, atlas):

@@ -6,6 +6,7 @@ import shutil
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from starlette.testclient import TestClient
@@ -19,6 +20,7 @@ from headwater.atlas.patterns import Prefix
 from headwater.atlas.reading import places
 from headwater.atlas.search import Query
 from headwater.cli.main import main
+from headwater.files.tables import read_table
 from headwater.studio.app import studio
 from headwater.studio.guard import Door
 from headwater.text.corpus import open_corpus
@@ -190,13 +192,31 @@ def test_places_are_those_of_the_text(client, atlas, shell):
     assert [row["measured"] for row in shell(told["lines"])["rows"]] == [each.measured for each in found]
 
 
+@pytest.fixture
+def crossed(monkeypatch):
+    """Bugs of two heads in the atlas' table: drawn at random, its model has none."""
+    ids = ("source", "dest", "out", "dest_parent_out", "out_parent_dest")
+    counts = ("dest_parent_occurs", "out_parent_occurs", "chances", "places")
+    numbers = ("attention", "output", "lift", "expected", "measured")
+    columns = {name: [65 + at, 66 + at, 67 + at, 68 + at] for at, name in enumerate((*ids, *counts, *numbers))}
+    columns |= {"head": [1, 0, 1, 0], "cost": [4.0, 3.0, 2.0, 1.0]}
+    table = {name: np.array(values) for name, values in columns.items()}
+
+    def read(path, names=None):
+        return table if path.name == "bugs.parquet" else read_table(path, names)
+
+    monkeypatch.setattr("headwater.atlas.bug_rows.read_table", read)
+
+
+@pytest.mark.usefixtures("crossed")
 def test_bugs_are_the_costliest_first(client, atlas):
     rows = bug_rows(atlas.folder, atlas.manifest, None)
     told = get(client, "bugs", limit=3)
-    assert (told["total"], told["cost"]) == (len(rows), sum(row["cost"] for row in rows))
+    assert (told["total"], told["cost"]) == (len(rows), sum(row["cost"] for row in rows)) == (4, 10.0)
     assert [bug["cost"] for bug in told["rows"]] == [row["cost"] for row in rows[:3]]
+    assert [parent["occurs"] for parent in told["rows"][0]["parents"]] == [each["occurs"] for each in rows[0]["parents"]]
     some = get(client, "bugs", head="l0h1")
-    assert {bug["head"] for bug in some["rows"]} <= {"L0H1"}
+    assert [(bug["head"], bug["cost"]) for bug in some["rows"]] == [("L0H1", 4.0), ("L0H1", 2.0)]
 
 
 def test_tokens_for_whoever_is_typing(client, atlas):
@@ -206,6 +226,10 @@ def test_tokens_for_whoever_is_typing(client, atlas):
     assert counts == sorted(counts, reverse=True)
     assert all(each["token"]["text"].startswith(("e", " e")) for each in told["tokens"])
     assert get(client, "suggest", start="no such token")["tokens"] == []
+    # Before the first letter, the commonest of all but for a space, which is what begins so itself.
+    common = [each["count"] for each in get(client, "suggest")["tokens"] if each["token"]["text"] != " "]
+    counted = [count for text, count in zip(atlas.words.texts, atlas.words.count.tolist(), strict=True) if text != " "]
+    assert common[:5] == sorted(counted, reverse=True)[:5]
 
 
 def test_one_layer_composes_with_nobody(client):

@@ -85,6 +85,8 @@ export const english = {
   sourceHint: "the earlier token that is looked at",
   destHint: "the token that looks",
   outHint: "the token whose logit changes",
+  beginWith: "Begin with one of the commonest:",
+  trigram: "skip-trigram",
   any: "any",
   allHeads: "all heads",
   sign: "Sign",
@@ -110,11 +112,6 @@ export const english = {
   found: (count: string) => `${count} skip-trigrams`,
   sortBy: (column: string) => `Sort by ${column}`,
   patterns: "A token's exact text (many begin with a space), #17, prefix:de, contains:elf, regex:^ self, exact:#17.",
-  wholeBeyond: (above: string, below: string) =>
-    `Every skip-trigram of this source with a lift above ${above} or below ${below} is listed.`,
-  listed: (strongest: string, each: string, k: string) =>
-    `Listed are, of each head, raising and lowering: the ${strongest} strongest of all, the best ${each} for every source and every out, and for every dest the best ${each} among the ${k} sources that it scores highest.`,
-  byLift: "Rows are listed for their lift, whatever they are sorted by.",
   noToken: (slot: string) => `No token of this atlas for ${slot} yet.`,
   tryPrefix: "All that begin so",
   tryContains: "All that hold it",
