@@ -22,7 +22,7 @@ export const saveJson = (name: string, data: unknown): void =>
   download(`${name}.json`, new Blob([JSON.stringify(data, null, 1)], { type: "application/json" }));
 
 /** Cells that a spreadsheet would take for a formula begin with an apostrophe there. */
-export function csv(rows: Cell[][]): string {
+function csv(rows: Cell[][]): string {
   const cell = (value: Cell): string => {
     const text = value === null || value === undefined ? "" : String(value);
     const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
@@ -51,7 +51,7 @@ const INHERITED = [
 ];
 
 /** A drawing with the styles that it has on the page written into it, so that it looks the same elsewhere. */
-export function standalone(drawing: SVGSVGElement): string {
+function standalone(drawing: SVGSVGElement): string {
   const copy = drawing.cloneNode(true) as SVGSVGElement;
   const [from, to] = [drawing.querySelectorAll("*"), copy.querySelectorAll("*")];
   const dress = (element: Element, target: Element): void => {
@@ -104,7 +104,7 @@ export function saveHtml(name: string, title: string, region: HTMLElement, data:
   download(`${name}.html`, new Blob([standalonePage(title, region, data, lines)], { type: "text/html" }));
 }
 
-export function standalonePage(title: string, region: HTMLElement, data: unknown, lines: Lines | null): string {
+function standalonePage(title: string, region: HTMLElement, data: unknown, lines: Lines | null): string {
   const copy = region.cloneNode(true) as HTMLElement;
   const canvases = [...region.querySelectorAll("canvas")];
   [...copy.querySelectorAll("canvas")].forEach((canvas, number) => {

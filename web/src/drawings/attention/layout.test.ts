@@ -30,7 +30,7 @@ test("arrow keys end at the edges", () => {
 
 test("a grid that is larger than its picture is shown by the largest of each field, whatever its sign", () => {
   const values = new Float32Array([0, 1, 0, 0, -2, 0, 0, 0, NaN, NaN, 3, NaN, NaN, NaN, 0, 0]);
-  const small = pooled({ values, rows: 4, columns: 4, scale: "signed", most: null }, 2, 2);
+  const small = pooled({ values, rows: 4, columns: 4, most: null }, 2, 2);
   expect([...small.values]).toEqual([-2, 0, NaN, 3]);
   expect([small.rows, small.columns, small.most]).toEqual([2, 2, 3]);
 });
