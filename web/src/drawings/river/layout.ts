@@ -51,7 +51,7 @@ export const BAR = 10;
 export const TOP = 34;
 const LEFT = 160;
 const RIGHT = 172;
-const NARROWEST = 150;
+const NARROWEST = 154;
 const LEAVES = new Set(["embedding", "position", "bias"]);
 
 export const layerOf = (node: RiverNode): number => node.layer ?? Number(/L(\d+)/.exec(node.name ?? node.key)?.[1] ?? 0);
