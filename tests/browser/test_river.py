@@ -95,7 +95,9 @@ def test_the_certificate_is_in_sight_and_within_its_bound(river, served):
     page = river("block")
     told = served.get("/api/river", model="block", text=TEXT)
     assert float(page.get_by_test_id("certificate").get_attribute("data-value")) == told["certificate"] <= told["bound"]
-    assert "✓" in page.get_by_test_id("certificate").inner_text()
+    said = page.get_by_test_id("certificate").inner_text()
+    assert "✓" in said
+    assert "within its bound" in said, "who does not see colours is told"
 
 
 def test_a_person_types_a_text_and_explains_what_comes_next(river, page):

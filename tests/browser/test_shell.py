@@ -36,6 +36,30 @@ def test_language_and_colours_are_chosen_and_stay(go):
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
+@pytest.mark.parametrize(("screen", "subject"), [("river", "one-layer"), ("training", "training")])
+def test_files_are_named_for_what_they_are_of(go, screen, subject):
+    page = go(f"/{screen}?lang=en")
+    page.get_by_test_id("save").first.click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="JSON").first.click()
+    assert download.value.suggested_filename == f"headwater-{subject}-{screen}.json"
+
+
+def test_another_text_takes_back_what_was_chosen_in_the_last_one(go):
+    page = go("/attention?lang=en&model=two-layer&text=for%20line%20in%20open(&view=scores&head=L1H1&dest=4&source=1&open=q0")
+    page.get_by_test_id("text").fill("def f")
+    page.get_by_test_id("run").click()
+    page.wait_for_url("**text=def+f**")
+    assert {"view=scores", "head=L1H1"} <= set(page.url.split("?")[1].split("&"))
+    assert not {"dest=4", "source=1", "open=q0"} & set(page.url.split("?")[1].split("&"))
+    page.get_by_test_id("total").wait_for()
+    page.get_by_test_id("model").select_option("one-layer")
+    page.wait_for_url("**model=one-layer**")
+    assert "head=" not in page.url
+    page.get_by_test_id("total").wait_for()
+    assert page.get_by_test_id("failure").count() == 0
+
+
 def test_the_token_does_not_stay_in_the_address_and_nobody_else_gets_in(page, served, chromium):
     assert "token" not in page.url
     stranger = chromium.new_context()

@@ -1,6 +1,7 @@
 /** What is on the screen, as a file: a drawing, the numbers, or a page that needs nothing else. */
 
-import { address } from "./address.svelte";
+import { address, type Screen } from "./address.svelte";
+import { shelf } from "./shelf.svelte";
 import { speech } from "./words.svelte";
 
 export type Cell = string | number | boolean | null | undefined;
@@ -116,6 +117,8 @@ function standalonePage(title: string, region: HTMLElement, data: unknown, lines
     canvas.replaceWith(picture);
   });
   copy.querySelectorAll("script, [data-no-export]").forEach((element) => element.remove());
+  // Where there is no studio, its addresses lead nowhere.
+  copy.querySelectorAll('a[href^="/"]').forEach((element) => element.removeAttribute("href"));
   copy.querySelectorAll("button, input, select, textarea").forEach((element) => element.setAttribute("disabled", ""));
   const styles = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules].map((rule) => rule.cssText)).join("\n");
   const page = document.implementation.createHTMLDocument(title);
@@ -145,6 +148,9 @@ function preformatted(page: Document, text: string): HTMLElement {
   return block;
 }
 
-/** A name for files of a screen: of which model, and which screen. */
-export const fileName = (screen: string): string =>
-  `headwater-${address.get("model", "model")}-${screen}`.replace(/[^\w-]+/g, "-");
+/** A name for files of a screen: of which model, training or atlas, and which screen. */
+export function fileName(screen: string): string {
+  const model = shelf.model?.id ?? "none";
+  const own: Partial<Record<Screen, string | null>> = { training: shelf.training, atlas: address.get("atlas") };
+  return `headwater-${own[address.screen] ?? model}-${screen}`.replace(/[^\w-]+/g, "-");
+}

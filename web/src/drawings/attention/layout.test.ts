@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { pooled } from "../../lib/heat";
-import { around, cellSize, labelled, neighbour, piece, strongest } from "./layout";
+import { around, cellSize, labelled, mostly, neighbour, piece, strongest } from "./layout";
 
 test("a short text has large cells, a long one fills what there is, and labels stand only where they fit", () => {
   expect(cellSize(4, 480)).toBe(60);
@@ -19,6 +19,14 @@ test("a close-up stays within the text and holds the cells that it shows", () =>
 test("what may not be looked at is never the strongest", () => {
   const values = new Float32Array([-3, NaN, NaN, -5, -2, NaN, 1, 2, 0]);
   expect([0, 1, 2].map((dest) => strongest(values, 3, dest))).toEqual([0, 1, 1]);
+});
+
+test("a head looks where more than half of its attention goes", () => {
+  expect(mostly({ previous: 0.5, own: 0.2, first: 0.1 })).toBeNull();
+  expect(mostly({ previous: 0.1, own: 0.51, first: 0.1 })).toBe("own");
+  // Of two tokens, the first is the previous one as well: what is named is the larger one.
+  expect(mostly({ previous: 0.6, own: 0.1, first: 0.8 })).toBe("first");
+  expect(mostly({ previous: null, own: null, first: null })).toBeNull();
 });
 
 test("arrow keys end at the edges", () => {
