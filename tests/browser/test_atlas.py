@@ -182,7 +182,11 @@ def test_a_list_has_rows_of_one_question_alone(go, atlas):
     total = atlas.search(source=" self", limit=0).total
     page.locator(f"[data-testid=total][data-total='{total}']").wait_for()
     held = []
-    page.route(re.compile(r"/api/atlas/search\?(?!.*offset)"), lambda route: held.append(route), times=1)
+
+    def hold(route):
+        held.append(route)
+
+    page.route(re.compile(r"/api/atlas/search\?(?!.*offset)"), hold, times=1)
     page.get_by_test_id("field-source").fill(" def")
     while not held:
         page.wait_for_timeout(50)

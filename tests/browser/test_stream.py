@@ -45,7 +45,7 @@ def field(page, stage, name, number=0):
 
 def settled(page):
     """Nothing is dimmed: all that was asked for is there."""
-    expect(page.locator(".old")).to_have_count(0)
+    expect(page.locator(".stale")).to_have_count(0)
 
 
 def agrees(page, view, language, number=0):

@@ -138,6 +138,7 @@ def test_tokens_add_up_to_their_totals_once_everything_is_open(ask):
 @pytest.mark.parametrize("model", MODELS)
 def test_totals_are_the_librarys(ask, runs, model):
     found, totals = runs[model].totals(), ask("/api/river/totals", model=model)
+    assert totals["value"] == float(found.values[0]) == ask(model=model)["value"]
     assert totals["tokens"] == found.tokens[0].tolist()
     assert {each["name"]: each["value"] for each in totals["writes"]} == {
         key: float(value[0]) for key, value in found.writes.items()
@@ -145,7 +146,7 @@ def test_totals_are_the_librarys(ask, runs, model):
     assert totals["certificate"] == found.certificate <= totals["bound"]
     centred = ask("/api/river/totals", model=model, centred=True)
     whole = sum(centred["tokens"]) + (centred["positions"] or 0) + (centred["biases"] or 0)
-    assert whole == pytest.approx(runs[model].explain(centred=True).value, abs=1e-4)
+    assert centred["value"] == runs[model].explain(centred=True).value == pytest.approx(whole, abs=1e-4)
 
 
 def test_places_are_opened_and_closed_by_their_names(ask):

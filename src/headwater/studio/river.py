@@ -105,6 +105,8 @@ class Total(Answer):
 class RiverTotals(Answer):
     """Tokens, positions and biases add up to the logit; heads and layers do not, since one reads what another wrote."""
 
+    value: float
+    """The logit, or the difference, that they add up to: the model's own number."""
     tokens: list[float]
     positions: float | None
     biases: float | None
@@ -180,6 +182,7 @@ def _totals(run: Run, why: Split, bound: float) -> RiverTotals:
         [Total(name=name, value=value[0]) for name, value in found[some].items()] for some in ("writes", "layers")
     )
     return RiverTotals(
+        value=why.value,
         tokens=found["tokens"][0],
         positions=None if found["positions"] is None else sum(found["positions"][0]),
         biases=sum(biases) if biases else None,
@@ -197,6 +200,7 @@ def _centred_totals(run: Run, why: Split, bound: float) -> RiverTotals:
     placed = [part.value for part in split.parts if part.kind == "position"]
     others = [part.value for part in split.parts if part.kind not in ("token", "position")]
     return RiverTotals(
+        value=why.value,
         tokens=[values.get(at, 0.0) for at in range(run.tokens.shape[1])],
         positions=sum(placed) if placed else None,
         biases=sum(others) if others else None,

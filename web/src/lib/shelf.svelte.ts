@@ -25,6 +25,11 @@ class Shelf {
     return this.models.find((each) => each.id === address.get("model")) ?? this.models[0] ?? null;
   }
 
+  /** The chosen training, by its id; the first of the shelf unless the address says otherwise. */
+  get training(): string | null {
+    return address.get("training") ?? this.told?.trainings[0]?.id ?? null;
+  }
+
   /** The chosen text; the model's first example unless the address says otherwise. */
   get text(): string {
     return address.get("text") ?? this.model?.texts[0] ?? "";

@@ -38,7 +38,7 @@ export const words = speaks({
 });
 
 /** Columns of tables, by the names that they have in files and in Python. */
-export const columnWords = speaks({
+const columnWords = speaks({
   en: {
     head: "head",
     source: "source",

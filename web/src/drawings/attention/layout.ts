@@ -39,6 +39,16 @@ export function strongest(values: Float32Array, length: number, dest: number): n
   return best;
 }
 
+const PLACES = ["previous", "own", "first"] as const;
+/** Of a head's attention: what the library calls a place where it looks gets more than half (`atlas/about_heads.py`). */
+const MOSTLY = 0.5;
+
+/** Where a head looks, if it pays most of its attention there. */
+export function mostly(looks: Record<(typeof PLACES)[number], number | null>): (typeof PLACES)[number] | null {
+  const best = PLACES.reduce((one, other) => ((looks[other] ?? 0) > (looks[one] ?? 0) ? other : one));
+  return (looks[best] ?? 0) > MOSTLY ? best : null;
+}
+
 /** A head's neighbour by an arrow key, or null where there is none. */
 export function neighbour(
   key: string,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { along, cut, groupOf, pieceOf, rangeOf, readBy, rowsOf, shade, stacked, type Stage, type Stream } from "./facts";
+import { along, groupOf, pieceOf, rangeOf, readBy, rowsOf, shade, stacked, type Stage, type Stream } from "./facts";
 
 const stage = (name: string, role: Stage["role"], also: string[] = []): Stage => {
   const [block, letter] = name.includes(".") ? name.split(".") : [null, name];
@@ -75,11 +75,4 @@ test("a long text is looked at in pieces that hold the position", () => {
   expect(pieceOf(37, 100, 20)).toEqual({ first: 20, count: 20 });
   expect(pieceOf(99, 105, 20)).toEqual({ first: 80, count: 20 });
   expect(pieceOf(104, 105, 20)).toEqual({ first: 85, count: 20 });
-});
-
-test("a long token is cut by letters, not by halves of them", () => {
-  expect(cut("abc", 3)).toBe("abc");
-  expect(cut("abcd", 3)).toBe("ab…");
-  expect(cut("🙂🙂🙂🙂", 3)).toBe("🙂🙂…");
-  expect(cut("x".repeat(10_000), 5)).toBe("xxxx…");
 });

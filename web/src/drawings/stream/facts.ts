@@ -158,8 +158,3 @@ export function pieceOf(position: number, length: number, most: number): { first
   const first = Math.min(Math.floor(position / most) * most, length - most);
   return { first, count: most };
 }
-
-export const cut = (text: string, most: number): string => {
-  const letters = [...text.slice(0, 4 * most)];
-  return letters.length > most || text.length > 4 * most ? `${letters.slice(0, Math.max(1, most - 1)).join("")}…` : text;
-};

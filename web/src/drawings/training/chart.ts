@@ -32,8 +32,6 @@ export interface Level {
 export const DASHES = ["", "7 4", "2 3", "9 3 2 3", "12 3", "4 2 1 2"] as const;
 /** How wide a letter of the drawing is, about, where a page's text has 16 pixels. */
 export const LETTER = 6.9;
-/** How large the page's text is, where 1 is 16 pixels: a projector has larger letters, and drawings have too. */
-export const enlarged = (): number => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
 
 export type Scale = (value: number) => number;
 
