@@ -27,7 +27,7 @@ router = APIRouter()
 LETTERS = ("t0", "t1", "t2", "t3", "t4", "t5", "h")
 PRINTED = {letter: f"002-E10.{31 + number}" for number, letter in enumerate(LETTERS) if number}
 """By step: the claim that holds the document's own equation, of a post-norm block."""
-Operation = Literal["in", "attention", "add", "norm", "feed_forward", "same"]
+Operation = Literal["in", "attention", "add", "norm", "feed_forward"]
 Layer = Annotated[int, Query(ge=-(2**31), le=2**31, description="Of a block; from the last where it is negative.")]
 WhoseBlock = Annotated[
     Literal["model", "document"],
@@ -132,7 +132,7 @@ def _walked(model: str, run: Run, layer: int, at: int, lines: Lines) -> Walked:
                 operation=step.operation,
                 reads=step.reads,
                 equation=_equation(step, run.config),
-                claim=PRINTED.get(step.letters[-1]) if isinstance(run.config.norm, PostNorm) else None,
+                claim=_printed(step, run.config),
                 vector=floats(vector),
                 length=float(view.norm[row, 0]),
                 mean=float(vector.mean()),
@@ -204,14 +204,16 @@ def _steps(config: ModelConfig, layer: int) -> list[_Step]:
     return [*found, _Step(["t5"], "feed_forward", reads), _Step(["h"], "add", ["t3", "t5"])]
 
 
+def _printed(step: _Step, config: ModelConfig) -> str | None:
+    """The claim with the document's equation of a step; none where this block computes something else there."""
+    is_theirs = isinstance(config.norm, PostNorm) and not (step.operation == "norm" and isinstance(config.norm.norm, RMSNorm))
+    return PRINTED.get(step.letters[0]) if is_theirs else None
+
+
 def _equation(step: _Step, config: ModelConfig) -> Formula:
-    """The document's own equation where the block is post-norm, else the same letters in the order of this block."""
-    if isinstance(config.norm, PostNorm) and step.operation != "in":
-        found = formula(
-            all_claims()[PRINTED[step.letters[-1] if step.letters[-1] != "h" or len(step.letters) == 1 else "t3"]].formula
-        )
-    else:
-        found = formula(_written(step, config))
+    """The document's own equation where the block computes that, else the same letters in the order of this block."""
+    printed = _printed(step, config)
+    found = formula(all_claims()[printed].formula if printed else _written(step, config))
     assert found is not None, "every step has one"
     return found
 

@@ -108,7 +108,7 @@ def served(monkeypatch, tmp_path, ready):
         try:
             serve(fill(["zero-layer"]), Place(port=0), ready, browse=False)
             found.append(None)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (whatever it is)
             found.append(error)
 
     thread = threading.Thread(target=start, daemon=True)
