@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Answer(BaseModel):
-    """An answer in JSON; every one says by which line of Python and of shell it is had without the studio."""
+    """An answer in JSON. Those that hold numbers of a screen say in ``lines`` how the same are had without the studio."""
 
     model_config = ConfigDict(extra="forbid", ser_json_inf_nan="null")
 

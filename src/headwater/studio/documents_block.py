@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import torch
 from fastapi import APIRouter, Query, Request
+from torch import Tensor
 
 from headwater.claims.figures.block import post_norm
 from headwater.claims.registry import all_claims
@@ -19,9 +19,10 @@ from headwater.studio.formulas import Formula, formula
 from headwater.studio.shared import Said, told_token
 from headwater.studio.work import Stop
 from headwater.trace.question import within
+from headwater.trace.rounding import Apart, sums_apart
 from headwater.trace.run import Run
 from headwater.trace.view.lens import Lens
-from headwater.trace.view.stages import Role, see
+from headwater.trace.view.stages import Role, Seen, see
 
 router = APIRouter()
 LETTERS = ("t0", "t1", "t2", "t3", "t4", "t5", "h")
@@ -120,7 +121,7 @@ def _document_run(request: Request, text: str, stop: Stop) -> Run:
 def _walked(model: str, run: Run, layer: int, at: int, lines: Lines) -> Walked:
     seen, view = see(run, [at]), run.stream([at], top=3)
     steps: list[StepTold] = []
-    for step in _steps(run.config, layer):
+    for step in _steps(run.config):
         stage = seen.stage(f"L{layer}.{step.letters[0]}")
         row, vector = view.index(stage.name), seen[stage.name][0].double()
         cosine = float(view.cosine_before[row, 0])
@@ -143,7 +144,7 @@ def _walked(model: str, run: Run, layer: int, at: int, lines: Lines) -> Walked:
             )
         )
     norm = "post" if isinstance(run.config.norm, PostNorm) else "none" if isinstance(run.config.norm, NoNorm) else "pre"
-    certificate, bound = _certificate(steps, torch.finfo(run["embed"].dtype).eps)
+    apart = _added_up(seen, layer)
     return Walked(
         model=model,
         norm=norm,
@@ -152,8 +153,8 @@ def _walked(model: str, run: Run, layer: int, at: int, lines: Lines) -> Walked:
         position=at,
         tokens=[told_token(run, int(token)) for token in run.tokens[0]],
         steps=steps,
-        certificate=certificate,
-        bound=bound,
+        certificate=apart.certificate,
+        bound=apart.bound,
         lines=lines,
     )
 
@@ -162,16 +163,14 @@ def _said(run: Run, lens: Lens) -> list[Said]:
     return [Said(token=told_token(run, token), probability=p) for token, p in lens.likeliest(0)]
 
 
-def _certificate(steps: list[StepTold], unit: float) -> tuple[float, float]:
-    """The largest difference between a step that is a sum and what it is the sum of; and what rounding may come to."""
-    vectors = {letter: torch.tensor(step.vector, dtype=torch.float64) for step in steps for letter in step.letters}
-    off, size = 0.0, 0.0
-    for step in steps:
-        if step.operation == "add":
-            parts = [vectors[letter] for letter in step.reads]
-            off = max(off, float((sum(parts[1:], parts[0]) - vectors[step.letters[0]]).abs().max()))
-            size = max(size, *(float(part.abs().max()) for part in parts))
-    return off, 4 * unit * size
+def _added_up(seen: Seen, layer: int) -> Apart:
+    """The steps of a block that are sums, against what they are the sums of."""
+
+    def vector(letter: str) -> Tensor:
+        return seen[f"L{layer}.{letter}"][0]
+
+    adding = [step for step in _steps(seen.record.config) if step.operation == "add"]
+    return sums_apart([(vector(step.letters[0]), [vector(letter) for letter in step.reads]) for step in adding])
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ class _Step:
     reads: list[str]
 
 
-def _steps(config: ModelConfig, layer: int) -> list[_Step]:
+def _steps(config: ModelConfig) -> list[_Step]:
     """The steps of a block in order; those that hold the same numbers are one."""
     if isinstance(config.norm, PostNorm):
         whole = [_Step(["t1"], "attention", ["t0"]), _Step(["t2"], "add", ["t0", "t1"]), _Step(["t3"], "norm", ["t2"])]

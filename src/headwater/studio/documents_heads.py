@@ -17,6 +17,7 @@ from headwater.studio.errors import Refused
 from headwater.studio.shared import Said, said, told_token
 from headwater.studio.work import Stop
 from headwater.trace.question import within
+from headwater.trace.rounding import mixture_apart
 from headwater.trace.run import Run
 from headwater.trace.view.lookup import BETAS, Lookup, head_lookup
 from headwater.trace.view.normed import length
@@ -143,9 +144,9 @@ async def combination(
     def compute(stop: Stop) -> CombinationTold:
         run, name, at = _asked(request, (model, text), head, position, stop)
         found, site = head_lookup(run, name, at, [1.0]), f"L{name.layer}."
-        mixed = run[f"{site}mixed"][0, name.head, at].double()
+        mixed = run[f"{site}mixed"][0, name.head, at]
         told = _told(model, run, name, at)
-        weights = torch.tensor(told.weights, dtype=torch.float64)
+        apart = mixture_apart(torch.tensor(told.weights, dtype=torch.float64), found.values, mixed)
         given = item_of(request, model).name
         python = (
             "import headwater as hw\n"
@@ -155,11 +156,11 @@ async def combination(
         shell = shell_line("attend", given, text, f"--head {name} --dest {at} --json")
         return CombinationTold(
             **vars(told),
-            mixed=floats(mixed),
-            mixed_length=float(length(mixed[None])),
+            mixed=floats(mixed.double()),
+            mixed_length=float(length(mixed[None].double())),
             write_length=float(length(run[f"{site}head_writes"][0, name.head, [at]].double())),
-            certificate=float((weights @ found.values - mixed).abs().max()),
-            bound=_rounding(run, weights, found.values),
+            certificate=apart.certificate,
+            bound=apart.bound,
             next=said(run, at, 5),
             lines=Lines(python=python, shell=shell),
         )
@@ -217,12 +218,6 @@ def _vectors(rows: Tensor) -> list[list[float]] | None:
 
 def _series(found: Lookup) -> list[Looked]:
     return [Looked(**{name: each[name] for name in Looked.model_fields}) for each in found.plain()["series"]]
-
-
-def _rounding(run: Run, weights: Tensor, values: Tensor) -> float:
-    """What adding up in the run's format may lose: half a unit for each product and each sum."""
-    unit = torch.finfo(run["embed"].dtype).eps
-    return float((len(weights) + 2) * unit * (weights[:, None] * values.abs()).sum(dim=0).max())
 
 
 def run_line(model: str, text: str) -> str:
