@@ -1,6 +1,5 @@
 """The screen ``attention``: where every head looks, what it carries from there, and why it looks there."""
 
-import shlex
 from typing import TYPE_CHECKING, Annotated, Literal
 from weakref import WeakKeyDictionary
 
@@ -9,6 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from headwater.studio.asked import BINARY, Answer, HeadAsked, Lines, Named, Position, Text, TokenTold, numbers, shelf, worked
 from headwater.studio.errors import Refused
 from headwater.studio.limits import CELLS, ROWS
+from headwater.studio.lines import command, path_in_shell, recorded
 from headwater.studio.shared import told_token
 from headwater.studio.work import Stop
 from headwater.trace.patterns import why_told
@@ -257,38 +257,22 @@ def _why(run: Run, model: str, name: str, text: str, asked: tuple[str, int, int 
     return Why(model=model, lines=_why_lines(name, text, run, found, most), **why_told(found, most))
 
 
-def _given(text: str, run: Run) -> tuple[str, str]:
-    """A text as Python and as a shell take it; by its ids where the one or the other would take it for something else."""
-    ids = [int(token) for token in run.tokens[0]]
-    plain = ",".join(map(str, ids))
-    if text.startswith("ids:"):
-        return repr(ids), f"--ids {plain}"
-    odd = text.startswith("-") or "\0" in text or any(0xD800 <= ord(letter) <= 0xDFFF for letter in text)
-    return (repr(ids) if odd else repr(text)), (f"--ids {plain}" if odd else shlex.quote(text))
-
-
 def _lines(name: str, text: str, run: Run) -> Lines:
-    python, shell = _given(text, run)
-    opened = f"import headwater as hw; run = hw.load({name!r}).record({python})"
+    opened = f"import headwater as hw; run = {recorded(name, text, run)}"
     if not run.config.layers:
-        return _both(f"{opened}; print(run.survey().heads)", f"headwater inspect {shlex.quote(name)} --json")
-    return _both(
+        return Lines.of(f"{opened}; print(run.survey().heads)", f"headwater inspect {path_in_shell(name)} --json")
+    return Lines.of(
         f"{opened}; print(*run.survey().heads, run['L0.pattern'][0, 0], sep='\\n')",
-        f"headwater attend {shlex.quote(name)} {shell} --head L0H0 --json",
+        command("attend", name, text, run, "--head L0H0 --json"),
     )
 
 
 def _why_lines(name: str, text: str, run: Run, found: "Attending", most: int) -> Lines:
-    python, shell = _given(text, run)
     places = [found.dest, found.source, *([] if found.against is None else [found.against])]
     against = "" if found.against is None else f" --against {found.against}"
-    return _both(
-        f"import headwater as hw; run = hw.load({name!r}).record({python}); "
+    options = f"--head {found.head} --dest {found.dest} --source {found.source}{against} --most {most} --json"
+    return Lines.of(
+        f"import headwater as hw; run = {recorded(name, text, run)}; "
         f"print(run.attend({str(found.head)!r}, {', '.join(map(str, places))}).plain({most}))",
-        f"headwater attend {shlex.quote(name)} {shell} --head {found.head} --dest {found.dest} --source {found.source}"
-        f"{against} --most {most} --json",
+        command("attend", name, text, run, options),
     )
-
-
-def _both(python: str, shell: str) -> Lines:
-    return Lines(python=python, shell=shell)

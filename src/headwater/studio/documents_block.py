@@ -11,17 +11,16 @@ from headwater.claims.registry import all_claims
 from headwater.errors import InputError
 from headwater.model.config import ModelConfig, NoNorm, PostNorm, RMSNorm
 from headwater.shapes import floats
-from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenTold, shelf, worked
-from headwater.studio.documents_heads import run_line, shell_line
+from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenTold, finite, shelf, worked
 from headwater.studio.documents_measured import given, item_of
 from headwater.studio.errors import Refused
 from headwater.studio.formulas import Formula, formula
-from headwater.studio.shared import Said, told_token
+from headwater.studio.lines import command, recorded, text_in_python
+from headwater.studio.shared import Said, told_said, told_token
 from headwater.studio.work import Stop
 from headwater.trace.question import within
 from headwater.trace.rounding import Apart, sums_apart
 from headwater.trace.run import Run
-from headwater.trace.view.lens import Lens
 from headwater.trace.view.stages import Role, Seen, see
 
 router = APIRouter()
@@ -90,20 +89,23 @@ async def block(
         number = within(layer, run.config.layers, "layer")
         at = within(position, run.tokens.shape[1], "position")
         name = item_of(request, model).name if of == "model" else None
-        return _walked(model, run, number, at, _lines(name, text, at))
+        return _walked(model, run, number, at, _lines(name, text, run, at))
 
     return await worked(request, "model", compute)
 
 
-def _lines(model: str | None, text: str, at: int) -> Lines:
+def _lines(model: str | None, text: str, run: Run, at: int) -> Lines:
+    """How to have it of a model; without one, of the document's block."""
     if model is None:
-        python = (
+        return Lines.of(
             "from headwater.claims.figures.block import post_norm\nfrom headwater.claims.given import Given\n"
-            f"with Given() as given:\n    print(post_norm(given)[0].record({text!r}).stream([{at}], top=3))"
+            f"with Given() as given:\n    print(post_norm(given)[0].record({text_in_python(text, run)}).stream([{at}], top=3))",
+            "headwater claims 003-FIG5 --json",
         )
-        return Lines(python=python, shell="headwater claims 003-FIG5 --json")  # noqa: S604  (shown, not run)
-    python = f"import headwater as hw\nprint({run_line(model, text)}.stream([{at}], top=3))"
-    return Lines(python=python, shell=shell_line("stream", model, text, f"--position {at} --top 3 --json"))
+    return Lines.of(
+        f"import headwater as hw\nprint({recorded(model, text, run)}.stream([{at}], top=3))",
+        command("stream", model, text, run, f"--position {at} --top 3 --json"),
+    )
 
 
 def _document_run(request: Request, text: str, stop: Stop) -> Run:
@@ -124,7 +126,6 @@ def _walked(model: str, run: Run, layer: int, at: int, lines: Lines) -> Walked:
     for step in _steps(run.config):
         stage = seen.stage(f"L{layer}.{step.letters[0]}")
         row, vector = view.index(stage.name), seen[stage.name][0].double()
-        cosine = float(view.cosine_before[row, 0])
         steps.append(
             StepTold(
                 letters=step.letters,
@@ -138,8 +139,8 @@ def _walked(model: str, run: Run, layer: int, at: int, lines: Lines) -> Walked:
                 length=float(view.norm[row, 0]),
                 mean=float(vector.mean()),
                 deviation=float(vector.std(correction=0)),
-                cosine=None if cosine != cosine else cosine,  # noqa: PLR0124  (not a number where there is nothing before)
-                lens=_said(run, view.lenses[row]),
+                cosine=finite(view.cosine_before[row, 0]),
+                lens=told_said(run, view.lenses[row].likeliest(0)),
                 entropy=float(view.lenses[row].entropy[0]),
             )
         )
@@ -157,10 +158,6 @@ def _walked(model: str, run: Run, layer: int, at: int, lines: Lines) -> Walked:
         bound=apart.bound,
         lines=lines,
     )
-
-
-def _said(run: Run, lens: Lens) -> list[Said]:
-    return [Said(token=told_token(run, token), probability=p) for token, p in lens.likeliest(0)]
 
 
 def _added_up(seen: Seen, layer: int) -> Apart:

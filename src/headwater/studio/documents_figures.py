@@ -49,10 +49,10 @@ async def figure_data(request: Request, id: FigureId) -> FigureData:  # noqa: A0
     drawing = await worked(request, "files", lambda stop: _drawing(id))
 
     def compute(stop: Stop) -> FigureData:
-        lines = Lines(  # noqa: S604  (shown, not run)
-            python="from headwater.claims.figures.drawings import drawing_of\nfrom headwater.claims.given import Given\n"
+        lines = Lines.of(
+            "from headwater.claims.figures.drawings import drawing_of\nfrom headwater.claims.given import Given\n"
             f'with Given() as given:\n    print(drawing_of("{drawing.id}").data(given))',
-            shell=f"headwater claims {drawing.id} --figures figures",
+            f"headwater claims {drawing.id} --figures figures",
         )
         return FigureData(id=drawing.id, data=plain(drawing.data(given(request, None, stop))), lines=lines)
 

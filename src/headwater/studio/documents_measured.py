@@ -1,7 +1,5 @@
 """A claim, measured for the page: the numbers as the library found them, and as readers of a language write them."""
 
-import math
-import shlex
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +14,9 @@ from headwater.claims.labels import ROLE, bound, number, numbers
 from headwater.claims.registry import chosen, code_of
 from headwater.claims.verdicts import Answer as Found
 from headwater.claims.verdicts import ask
-from headwater.studio.asked import Answer, Lines, shelf
+from headwater.studio.asked import Answer, Lines, finite, shelf
 from headwater.studio.formulas import Piece, prose
+from headwater.studio.lines import path_in_shell
 from headwater.studio.shelf import Item, model_files, stamp
 from headwater.studio.work import Stop
 
@@ -125,7 +124,7 @@ def told(found: Found, lang: Language, model: str | None = None) -> Measured:
     """What a check found, for the page."""
     finding, words = found.finding, found.claim.words(lang)
     own = "" if model is None else f", model={model!r}"
-    option = "" if model is None else f" --model {shlex.quote(model)}"
+    option = "" if model is None else f" --model {path_in_shell(model)}"
     return Measured(
         id=found.claim.id,
         verdict=finding.verdict,
@@ -133,15 +132,15 @@ def told(found: Found, lang: Language, model: str | None = None) -> Measured:
         ok=found.ok,
         supported=finding.supported,
         leading=number(finding.leading.measured, lang),
-        measured=_finite(finding.leading.measured),
+        measured=finite(finding.leading.measured),
         on=finding.on,
         examples=list(finding.examples),
         facts=[_fact(fact, words.facts.get(fact.name, fact.name), lang) for fact in finding.facts],
         code=code_of(found.claim.id),
         seconds=found.seconds,
-        lines=Lines(  # noqa: S604  (shown, not run)
-            python=f'import headwater as hw\nprint(hw.measure("{found.claim.id}"{own})[0])',
-            shell=f"headwater claims {found.claim.id} --lang {lang}{option} --json",
+        lines=Lines.of(
+            f'import headwater as hw\nprint(hw.measure("{found.claim.id}"{own})[0])',
+            f"headwater claims {found.claim.id} --lang {lang}{option} --json",
         ),
     )
 
@@ -153,10 +152,10 @@ def _fact(fact: Fact, label: str, lang: Language) -> FactTold:
         role_said=ROLE[lang][fact.role],
         name=fact.name,
         label=prose(label),
-        measured=_finite(fact.measured),
+        measured=finite(fact.measured),
         shown=number(fact.measured, lang),
         relation=fact.relation,
-        bound=_finite(fact.bound) if is_held else None,
+        bound=finite(fact.bound) if is_held else None,
         bound_shown=bound(fact, lang),
         passes=fact.passes if is_held else None,
         printed=list(fact.printed),
@@ -164,7 +163,3 @@ def _fact(fact: Fact, label: str, lang: Language) -> FactTold:
         printed_shown=numbers(fact.printed, lang) if fact.printed else "",
         right_shown=numbers(fact.right, lang) if fact.printed else "",
     )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

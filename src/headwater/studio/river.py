@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenName, TokenTold, shelf, worked
-from headwater.studio.river_asked import Asking, begins_like, lines_of, number_in
+from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenName, TokenTold, number_in, shelf, worked
+from headwater.studio.river_asked import Asking, begins_like
 from headwater.studio.shared import Said, said
 from headwater.studio.work import Stop
 from headwater.text.spoken import Spoken
@@ -153,7 +153,7 @@ async def river(
     def compute(stop: Stop) -> River:
         run = shelf(request).run(logit.model, logit.text, stop)
         why = logit.explain(run)
-        lines = lines_of(shelf(request).models[logit.model].name, logit.text, why, centred=logit.centred)
+        lines = logit.lines(shelf(request).models[logit.model].name, run, why)
         return River(model=logit.model, lines=lines, **river_told(why, asked_for(open, most, auto), stop))
 
     return await worked(request, "model", compute)
@@ -231,7 +231,7 @@ def _words(request: Request, model: str, like: str, stop: Stop) -> Words:
     spoken = Spoken(loaded.tokenizer)
 
     def told(token: int) -> TokenTold:
-        return TokenTold(text=spoken.text(token), shown=spoken(token), id=token)
+        return TokenTold.of(spoken, token)
 
     number = number_in(like, has_words=loaded.tokenizer is not None)
     if number is not None:

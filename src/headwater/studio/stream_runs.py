@@ -1,6 +1,5 @@
 """Runs that stand beside each other: another model's of the same text, or the same weights' with norms elsewhere."""
 
-import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Literal
@@ -40,14 +39,6 @@ class Beside:
     run: Run
     position: int
     token: int | None
-
-
-def find(run: Run, token: str | None) -> int | None:
-    """The token that a text is, or that ``#id`` names; where there are no words, a number is one too. None stays none."""
-    if token is None:
-        return None
-    number = re.fullmatch(r"#(\d{1,9})" if run.tokenizer else r"#?(\d{1,9})", token, re.ASCII)
-    return run.find(int(number[1]) if number else token)
 
 
 def orders(config: ModelConfig) -> list[Order]:

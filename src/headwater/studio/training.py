@@ -8,6 +8,7 @@ from fastapi.responses import Response
 
 from headwater.studio import training_work as work
 from headwater.studio.asked import HeadAsked, Lines, Named, shelf, worked
+from headwater.studio.lines import path_in_shell
 from headwater.studio.shelf import Item, Shelf
 from headwater.studio.training_live import LIVE, followed
 from headwater.studio.training_told import (
@@ -67,16 +68,12 @@ def _told(there: Shelf, name: str, full: bool) -> TrainingTold:  # noqa: FBT001
 
 def _lines(item: Item, *, has_text: bool) -> Lines:
     entropies = f"entropies(corpus_of(Path({item.name!r}), h.recipe))" if has_text else "None"
-    log = shlex.quote(f"{item.name}/log.jsonl")
-    return _by(
+    log = path_in_shell(f"{item.name}/log.jsonl")
+    return Lines.of(
         "from pathlib import Path; from headwater.train.history import corpus_of, entropies, read_history; "
         f"h = read_history({item.name!r}); print(h.points[-1:], {entropies})",
-        f"tail -n 1 {log}; headwater eval {shlex.quote(item.name)} --against uniform --most 1000 --json",
+        f"tail -n 1 {log}; headwater eval {path_in_shell(item.name)} --against uniform --most 1000 --json",
     )
-
-
-def _by(python: str, shell: str) -> Lines:
-    return Lines(python=python, shell=shell)
 
 
 def _model_of(there: Shelf, item: Item) -> str | None:
@@ -97,9 +94,9 @@ async def heads(request: Request, training: Named, fresh: Fresh = None) -> Heads
         recipe = work.history(folder).recipe
         found = work.heads(folder, recipe, fresh, stop)
         name = item.name
-        lines = _by(
+        lines = Lines.of(
             f"from pathlib import Path; from headwater.atlas.timeline import timeline; print(timeline(Path({name!r}), top=0).plain())",
-            f"headwater atlas timeline {shlex.quote(name)} --top 0 --json",
+            f"headwater atlas timeline {path_in_shell(name)} --top 0 --json",
         )
         return HeadsTold.of(item.id, found, lines)
 
@@ -122,9 +119,9 @@ async def said(
         found = work.said(folder, work.history(folder).recipe, (head, top), fresh, stop)
         name, called = item.name, head.upper()
         shown = f"[(m.step, m.says) for m in timeline(Path({name!r}), top={top}).moments if str(m.head) == {called!r}]"
-        lines = _by(
+        lines = Lines.of(
             f"from pathlib import Path; from headwater.atlas.timeline import timeline; print({shown})",
-            f"headwater atlas timeline {shlex.quote(name)} --top {top} --json",
+            f"headwater atlas timeline {path_in_shell(name)} --top {top} --json",
         )
         return SaidTold.of(item.id, called, found, lines)
 
@@ -145,10 +142,10 @@ async def bigrams(
         item = shelf(request).trainings[training]
         found = work.bigrams(folder, work.history(folder).recipe, often, fresh, stop)
         name = item.name
-        lines = _by(
+        lines = Lines.of(
             "from pathlib import Path; from headwater.train.studies import bigram; "
             f"print(bigram.of_training(Path({name!r}), often={often}).plain())",
-            f"headwater study bigram {shlex.quote(name)} --often {often} --json",
+            f"headwater study bigram {path_in_shell(name)} --often {often} --json",
         )
         return BigramsTold.of(item.id, found, lines)
 
@@ -176,10 +173,10 @@ async def baselines(
         names = work.names_of(against)
         recipe = work.history(folder).recipe
         found = work.compared(folder, recipe, names, network, stop)
-        also = f" --recurrent {shlex.quote(there.trainings[recurrent].name)}" if recurrent else ""
-        lines = _by(
+        also = f" --recurrent {path_in_shell(there.trainings[recurrent].name)}" if recurrent else ""
+        lines = Lines.of(
             _compared_line(item, names, recipe.model.context),
-            f"headwater eval {shlex.quote(item.name)} --against {shlex.join(names)}{also} --json",
+            f"headwater eval {path_in_shell(item.name)} --against {shlex.join(names)}{also} --json",
         )
         return ComparedTold.of(item.id, found, lines)
 

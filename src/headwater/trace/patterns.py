@@ -20,6 +20,7 @@ from headwater.show.html import fragment
 from headwater.show.text import written
 from headwater.show.values import Grid, Table
 from headwater.show.widgets import Displayed, Drawing
+from headwater.text.spoken import Spoken
 from headwater.trace.attend import Attending, attend
 from headwater.trace.competition import Competition
 from headwater.trace.frozen import Frozen
@@ -169,7 +170,7 @@ def _data(patterns: Patterns, chosen: Mapping[str, Any], why: Mapping[str, Any] 
         "layers": config.layers,
         "heads": config.heads,
         "mask": config.attention.mask,
-        "tokens": [token_told(frozen, token) for token in frozen.ids],
+        "tokens": [token_told(frozen.words, token) for token in frozen.ids],
         "chosen": dict(chosen),
         "why": why,
         "pattern": patterns.answer({"ask": "pattern", "head": chosen["head"]}) if is_short else None,
@@ -189,9 +190,9 @@ def _named(request: Mapping[str, Any]) -> str:
     return head
 
 
-def token_told(frozen: Frozen, token: int) -> dict[str, Any]:
+def token_told(words: Spoken, token: int) -> dict[str, Any]:
     """A token: its exact text, as people read it, and its id."""
-    return {"text": frozen.words.text(token), "shown": frozen.words(token), "id": token}
+    return {"text": words.text(token), "shown": words(token), "id": token}
 
 
 def why_told(found: Attending, most: int = MOST) -> dict[str, Any]:
@@ -220,7 +221,7 @@ def why_told(found: Attending, most: int = MOST) -> dict[str, Any]:
 
 
 def _place(frozen: Frozen, position: int) -> dict[str, Any]:
-    return {"position": position, "token": token_told(frozen, frozen.ids[position])}
+    return {"position": position, "token": token_told(frozen.words, frozen.ids[position])}
 
 
 def _competing(frozen: Frozen, found: Competition, most: int) -> dict[str, Any]:
