@@ -1,6 +1,6 @@
 """The screen ``attention``: where every head looks, what it carries from there, and why it looks there."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Query, Request, Response
@@ -11,17 +11,12 @@ from headwater.studio.limits import CELLS, ROWS
 from headwater.studio.lines import command, path_in_shell, recorded
 from headwater.studio.shared import told_token
 from headwater.studio.work import Stop
-from headwater.trace.patterns import why_told
+from headwater.trace.attend import Attending
+from headwater.trace.looks import SIDE, Survey, View, cells, survey
+from headwater.trace.patterns import looks_told, why_told
 from headwater.trace.run import Run
 
-if TYPE_CHECKING:
-    from headwater.trace.attend import Attending
-    from headwater.trace.looks import Survey
-
 router = APIRouter(tags=["attention"])
-SIDE = 64
-"""Cells on each side of a thumbnail."""
-View = Literal["pattern", "weighted", "scores"]
 ViewAsked = Annotated[
     View, Query(description="Attention; that times the length of what the head would write from there; scores.")
 ]
@@ -134,7 +129,7 @@ class Why(Answer):
     lines: Lines
 
 
-_surveys: "WeakKeyDictionary[Run, dict[int, Survey]]" = WeakKeyDictionary()
+_surveys: WeakKeyDictionary[Run, dict[int, Survey]] = WeakKeyDictionary()
 
 
 @router.get("/attention")
@@ -178,11 +173,7 @@ async def thumbnails(
         side, heads = min(size, run.tokens.shape[1]), run.config.layers * run.config.heads
         if heads * side * side > CELLS:
             raise Refused(413, f"{heads:,} heads by {side} × {side} cells", f"at most {CELLS:,}", "ask for a smaller size")
-        found = _survey(run, size, stop)
-        small = found.pattern if view == "pattern" else found.weighted
-        if view == "weighted":
-            small = small / small.amax(dim=(1, 2), keepdim=True).clamp(min=1e-30)
-        return numbers((255 * small.double()).round().clamp(0, 255).to("cpu").numpy().astype("uint8"))
+        return numbers(_survey(run, size, stop).picture(view).numpy())
 
     return await worked(request, "model", compute)
 
@@ -196,8 +187,7 @@ async def pattern(request: Request, model: Named, text: Text, head: HeadAsked, v
         length = run.tokens.shape[1]
         if length**2 > CELLS:
             raise Refused(413, f"a pattern of {length:,} tokens", f"at most {int(CELLS**0.5):,}", "give a shorter text")
-        found = run.looks(head, view)
-        return numbers(found.masked_fill(found.isinf(), float("nan")).to("cpu").float().numpy())
+        return numbers(cells(run.looks(head, view)).numpy())
 
     return await worked(request, "model", compute)
 
@@ -224,10 +214,8 @@ async def why(  # noqa: PLR0913  (each is one choice a person makes)
     return await worked(request, "model", compute)
 
 
-def _survey(run: Run, side: int, stop: Stop) -> "Survey":
+def _survey(run: Run, side: int, stop: Stop) -> Survey:
     """All heads on a text: looked at once for numbers and pictures alike, and for as long as the run is at hand."""
-    from headwater.trace.looks import survey
-
     known = _surveys.setdefault(run, {})
     if side not in known:
         known[side] = survey(run.frozen, side, stop)
@@ -235,20 +223,7 @@ def _survey(run: Run, side: int, stop: Stop) -> "Survey":
 
 
 def _facts(run: Run, stop: Stop) -> list[HeadLooks]:
-    return [
-        HeadLooks(
-            head=str(each.head),
-            layer=each.head.layer,
-            number=each.head.head,
-            previous=each.previous,
-            own=each.own,
-            first=each.first,
-            entropy=each.entropy,
-            even=each.even,
-            longest=each.longest,
-        )
-        for each in _survey(run, SIDE, stop).heads
-    ]
+    return [HeadLooks.model_validate(looks_told(each)) for each in _survey(run, SIDE, stop).heads]
 
 
 def _why(run: Run, model: str, name: str, text: str, asked: tuple[str, int, int | None, int | None, int]) -> Why:
@@ -267,7 +242,7 @@ def _lines(name: str, text: str, run: Run) -> Lines:
     )
 
 
-def _why_lines(name: str, text: str, run: Run, found: "Attending", most: int) -> Lines:
+def _why_lines(name: str, text: str, run: Run, found: Attending, most: int) -> Lines:
     places = [found.dest, found.source, *([] if found.against is None else [found.against])]
     against = "" if found.against is None else f" --against {found.against}"
     options = f"--head {found.head} --dest {found.dest} --source {found.source}{against} --most {most} --json"
