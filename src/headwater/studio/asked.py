@@ -67,7 +67,10 @@ def shelf(request: Request) -> Shelf:
 
 
 async def worked(request: Request, lane: str, compute: Callable[[Stop], Result]) -> Result:
-    """What ``compute`` finds, in a lane (``model``, ``search`` or ``files``), for as long as somebody waits for it."""
+    """What ``compute`` finds, in a lane (``model``, ``search`` or ``files``), for as long as somebody waits for it.
+
+    Whatever it takes from the shelf must have the same files afterwards; else the answer is refused.
+    """
     desk: Desk = request.app.state.desk
     there = shelf(request)
 

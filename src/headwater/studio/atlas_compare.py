@@ -119,8 +119,6 @@ async def compare(
         _check(before, after, (there.atlases[atlas].name, there.atlases[other].name))
         stop()
         found = diff(before, after, name, limit=limit)
-        for each in (atlas, other):
-            there.check_unchanged("atlas", each)
         paths = typed(request, atlas), typed(request, other)
         only: dict[str, Any] = {"head": name} if name else {}
         python = (

@@ -200,12 +200,6 @@ class Shelf:
         finally:
             self._used.things = before
 
-    def check_unchanged(self, kind: str, name: str) -> None:
-        """The same for one thing, at once."""
-        there = self._open.get((kind, name))
-        if there is not None and not there.is_fresh:
-            raise changed(name)
-
     def reopen(self, kind: str, name: str) -> None:
         """Forget what lies open of a thing, so that its files are read anew."""
         item = _known({"model": self.models, "atlas": self.atlases}[kind], name, kind)
@@ -349,7 +343,7 @@ def fill(models: Sequence[str | Path], atlases: Sequence[str | Path] = (), here:
         beside = (source.path / "atlas", source.path.parent / "atlas", shelf.atlas_place(item.id))
         found = next((place for place in beside if _is_atlas(place)), None)
         if found is not None:
-            shelf.atlas_of[item.id] = _add(shelf.atlases, item.id, f"{given}", found, _typed(found, shelf.here)).id
+            shelf.atlas_of[item.id] = _add(shelf.atlases, item.id, str(given), found, _typed(found, shelf.here)).id
     for given in atlases:
         path = Path(given)
         if not _is_atlas(path):
