@@ -10,6 +10,7 @@ from headwater.studio.shared import Said, said
 from headwater.studio.work import Stop
 from headwater.text.spoken import Spoken
 from headwater.trace.check import rounding_bound
+from headwater.trace.confluence import BUDGET, MOST
 from headwater.trace.parts import Split
 from headwater.trace.river import asked_for, logits_of, river_told
 from headwater.trace.run import Run
@@ -145,8 +146,8 @@ async def river(
     request: Request,
     logit: Asking,
     open: Opened = "",  # noqa: A002  (its name in the address)
-    most: Most = 6,
-    auto: Budget = 40,
+    most: Most = MOST,
+    auto: Budget = BUDGET,
 ) -> River:
     """Why a token has its logit after a position, upstream to the tokens."""
 

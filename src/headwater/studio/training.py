@@ -1,7 +1,7 @@
 """The screen ``training``: the loss against what it is held against, bigrams and heads along the snapshots, and news while it trains."""
 
 import shlex
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -199,5 +199,4 @@ async def live(
     after: Annotated[int, Query(ge=-1, le=2**53, description="The last step that is known already.")] = -1,
 ) -> Response:
     """What a training writes down as it does: points of the curve, snapshots, where it stands; until it has come to its end."""
-    folder: Any = shelf(request).training(training)
-    return followed(request, folder, after)
+    return followed(request, shelf(request).training(training), after)

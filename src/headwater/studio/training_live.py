@@ -1,6 +1,7 @@
 """News of a training while it trains: its folder is looked at a few times a second, and what is new is told."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,7 @@ class Follower:
 
         try:
             with self.folder.log.open("rb") as file:
-                state = _state_of(file)
+                state = os.fstat(file.fileno())
                 replaced = self._inode is not None and (state.st_ino != self._inode or state.st_size < self._read)
                 first = self._inode is None
                 if replaced:
@@ -122,12 +123,6 @@ class Follower:
         if self._recipe is None:
             self._recipe = read_recipe(self.folder.recipe)
         return self._recipe
-
-
-def _state_of(file: Any) -> Any:
-    import os
-
-    return os.fstat(file.fileno())
 
 
 async def _events(request: Request, follower: Follower) -> AsyncGenerator[str]:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from headwater.errors import InputError
 from headwater.show.widgets import Drawing
 from headwater.trace.check import rounding_bound
-from headwater.trace.confluence import ROOT, Asked, Confluence, Flow, Joint, confluence
+from headwater.trace.confluence import BUDGET, MOST, ROOT, Asked, Confluence, Flow, Joint, confluence
 from headwater.trace.nodes import StreamNode
 from headwater.trace.parts import Split, Way
 from headwater.trace.patterns import token_told
@@ -96,7 +96,7 @@ def _link(flow: Flow) -> dict[str, Any]:
     return {**numbers, "names": list(flow.names)}
 
 
-def asked_for(opened: str, most: int = 6, budget: int = 40) -> Asked:
+def asked_for(opened: str, most: int = MOST, budget: int = BUDGET) -> Asked:
     """How far to follow a river.
 
     >>> asked_for("L1H3@4,-L0H2@4,+logit").closed
