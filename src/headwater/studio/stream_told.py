@@ -6,7 +6,7 @@ from headwater.model.config import ModelConfig
 from headwater.settings import kind_of
 from headwater.studio.asked import Answer, TokenTold, finite
 from headwater.studio.shared import told_token
-from headwater.trace.view.stages import stages
+from headwater.trace.view.stages import Made, Role, stages
 
 if TYPE_CHECKING:
     from headwater.trace.run import Run
@@ -14,29 +14,6 @@ if TYPE_CHECKING:
     from headwater.trace.view.stages import Stage
     from headwater.trace.view.stream import StreamView
 
-Made: TypeAlias = Literal[
-    "token",
-    "position",
-    "token-and-position",
-    "block-input",
-    "attention",
-    "attention-added",
-    "feed-forward",
-    "feed-forward-added",
-    "normalised",
-]
-MADE: dict[str, Made] = {
-    "the token": "token",
-    "the position": "position",
-    "token and position": "token-and-position",
-    "into the block": "block-input",
-    "attention": "attention",
-    "attention added": "attention-added",
-    "feed-forward": "feed-forward",
-    "feed-forward added": "feed-forward-added",
-    "normalised": "normalised",
-}
-"""By a stage's words, what made it."""
 LENS_WORK = 2e11
 """What the logit lens may cost in one answer, in multiplications and what goes along with each logit: some ten seconds of one core."""
 PER_LOGIT = 512
@@ -60,7 +37,7 @@ class StageTold(Answer):
     """Of the block that it stands in."""
     letter: str
     """The documents' t0, t1 … t5, h; embed, positions, start or final outside of blocks."""
-    role: Literal["stream", "write", "copy"]
+    role: Role
     made: Made
     """By what it came about."""
     of: str | None
@@ -177,7 +154,7 @@ def _stage(run: "Run", view: "StreamView", row: int, stage: "Stage") -> StageTol
         layer=int(block[1:]) if block else None,
         letter=letter,
         role=stage.role,
-        made=MADE[stage.what.partition(": ")[2]],
+        made=stage.made,
         of=stage.of,
         norm=finite(view.norm[row, 0]),
         cosine_before=finite(view.cosine_before[row, 0]),
