@@ -62,6 +62,15 @@ known = Known()
 
 
 @dataclass(frozen=True)
+class Kept:
+    """A snapshot that has files."""
+
+    step: int
+    place: Path
+    files: Hashable
+
+
+@dataclass(frozen=True)
 class Along(Generic[Value]):
     """Something along the snapshots that have been looked at."""
 
@@ -120,11 +129,11 @@ def heads(folder: "RunFolder", recipe: "Recipe", fresh: int | None, stop: Stop) 
     _check_transformer(recipe, "the heads")
     if not recipe.model.layers:
         return Along([], 0, None)
-    corpus, places = _corpus(folder, recipe, own=True), folder.snapshots()
-    found, left = _along(("heads",), places, corpus, fresh, lambda step, place: snapshot_at(step, place, corpus, 0), stop)
+    corpus, kept = _corpus(folder, recipe, own=True), _kept(folder)
+    found, left = _along(("heads",), kept, corpus, fresh, lambda step, place: snapshot_at(step, place, corpus, 0), stop)
     if not found:
         return Along([], left, None)
-    value = timeline_of(str(folder.path), spoken_at(places[-1][1]), [snapshot for _, snapshot in found])
+    value = timeline_of(str(folder.path), spoken_at(kept[-1].place), [snapshot for _, snapshot in found])
     return Along([step for step, _ in found], left, value)
 
 
@@ -138,12 +147,12 @@ def said(
 
     _check_transformer(recipe, "the heads")
     head, top = find_head(asked[0], recipe.model), asked[1]
-    corpus, places = _corpus(folder, recipe, own=True), folder.snapshots()
-    if not places:
+    corpus, kept = _corpus(folder, recipe, own=True), _kept(folder)
+    if not kept:
         return Spoken(None), Along([], 0, None)
     key = ("said", str(head), top)
-    found, left = _along(key, places, corpus, fresh, lambda _, place: said_at(place, corpus, head, top), stop)
-    spoken = known.get(("spoken", _files(places[-1][1])), lambda: spoken_at(places[-1][1]))
+    found, left = _along(key, kept, corpus, fresh, lambda _, place: said_at(place, corpus, head, top), stop)
+    spoken = known.get(("spoken", kept[-1].files), lambda: spoken_at(kept[-1].place))
     return spoken, Along([step for step, _ in found], left, [says for _, says in found])
 
 
@@ -161,7 +170,7 @@ def bigrams(folder: "RunFolder", recipe: "Recipe", often: int, fresh: int | None
     def look_at(step: int, place: Path) -> Any:
         return fit(load_weights(look(place)), pairs, step=step, often=often, progress=stop)
 
-    found, left = _along(("bigrams", often), folder.snapshots(), corpus, fresh, look_at, stop)
+    found, left = _along(("bigrams", often), _kept(folder), corpus, fresh, look_at, stop)
     return Along([step for step, _ in found], left, study_of(recipe.model, pairs, [each for _, each in found], often=often))
 
 
@@ -211,9 +220,14 @@ def _network(folder: "RunFolder", corpus: "Corpus") -> Any:
     return module
 
 
+def _kept(folder: "RunFolder") -> list[Kept]:
+    """The snapshots, but for those without a file, at which there will never be anything to look."""
+    return [Kept(step, place, files) for step, place in folder.snapshots() if (files := _files(place))]
+
+
 def _along(
     key: tuple[Hashable, ...],
-    places: list[tuple[int, Path]],
+    kept: list[Kept],
     corpus: "Corpus | None",
     fresh: int | None,
     look_at: Callable[[int, Path], Value],
@@ -221,21 +235,17 @@ def _along(
 ) -> tuple[list[tuple[int, Value]], int]:
     """What has been found at the snapshots, and at how many nothing has been looked for: the latest are looked at first."""
     text = _files(corpus.folder) if corpus else ()
-    left = len(places) if fresh is None else fresh
+    left = len(kept) if fresh is None else fresh
     found: list[tuple[int, Value]] = []
-    for step, place in reversed(places):
-        files = _files(place)
-        if not files:
-            # It has gone since it was listed.
-            continue
-        whole = (*key, files, text)
+    for each in reversed(kept):
+        whole = (*key, each.files, text)
         if not known.has(whole):
             if left == 0:
                 continue
             left -= 1
         stop()
-        found.append((step, known.get(whole, lambda step=step, place=place: look_at(step, place))))
-    return found[::-1], len(places) - len(found)
+        found.append((each.step, known.get(whole, lambda each=each: look_at(each.step, each.place))))
+    return found[::-1], len(kept) - len(found)
 
 
 def _corpus(folder: "RunFolder", recipe: "Recipe", *, own: bool = False) -> "Corpus | None":

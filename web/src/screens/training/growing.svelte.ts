@@ -4,6 +4,16 @@ import { asks, type Asked } from "../../lib/asked.svelte";
 
 const AT_ONCE = 2;
 
+/** Ask for more until nothing is left, or until asking makes it no less: a snapshot that cannot be looked at is not asked for without end. */
+export async function grown<T extends { left: number }>(next: () => Promise<T>, grew: (found: T) => void): Promise<T> {
+  for (let left = Infinity; ; ) {
+    const found = await next();
+    grew(found);
+    if (!found.left || found.left >= left) return found;
+    left = found.left;
+  }
+}
+
 export class Growing<T extends { left: number }> {
   asked: Asked<T>;
   value = $state.raw<T | null>(null);
@@ -20,15 +30,14 @@ export class Growing<T extends { left: number }> {
       const key = JSON.stringify({ ...query, snapshots: null });
       if (key !== before) this.value = null;
       before = key;
-      return async (signal) => {
-        for (;;) {
-          const { snapshots: _, ...asked } = query;
-          const found = await ask<T>(route, { ...asked, fresh: AT_ONCE }, signal);
-          if (signal.aborted) return found;
-          this.value = found;
-          if (!found.left) return found;
-        }
-      };
+      const { snapshots: _, ...asked } = query;
+      return (signal) =>
+        grown(
+          () => ask<T>(route, { ...asked, fresh: AT_ONCE }, signal),
+          (found) => {
+            if (!signal.aborted) this.value = found;
+          },
+        );
     });
   }
 }
