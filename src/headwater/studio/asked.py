@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from headwater.studio.errors import Refused
 from headwater.studio.limits import CELLS, TEXT
+from headwater.studio.memory import Memory
 from headwater.studio.shelf import Shelf
 from headwater.studio.work import Desk, Stop
 
@@ -64,6 +65,11 @@ HeadAsked = Annotated[str, Query(max_length=20, pattern=r"^[Ll]\d{1,5}[Hh]\d{1,5
 def shelf(request: Request) -> Shelf:
     """What the studio serves."""
     return request.app.state.shelf
+
+
+def memory(request: Request) -> Memory:
+    """What the studio keeps between questions."""
+    return request.app.state.memory
 
 
 async def worked(request: Request, lane: str, compute: Callable[[Stop], Result]) -> Result:

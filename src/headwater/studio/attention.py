@@ -1,11 +1,24 @@
 """The screen ``attention``: where every head looks, what it carries from there, and why it looks there."""
 
 from typing import Annotated, Literal
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from fastapi import APIRouter, Query, Request, Response
 
-from headwater.studio.asked import BINARY, Answer, HeadAsked, Lines, Named, Position, Text, TokenTold, numbers, shelf, worked
+from headwater.studio.asked import (
+    BINARY,
+    Answer,
+    HeadAsked,
+    Lines,
+    Named,
+    Position,
+    Text,
+    TokenTold,
+    memory,
+    numbers,
+    shelf,
+    worked,
+)
 from headwater.studio.errors import Refused
 from headwater.studio.limits import CELLS, ROWS
 from headwater.studio.lines import command, path_in_shell, recorded
@@ -129,9 +142,6 @@ class Why(Answer):
     lines: Lines
 
 
-_surveys: WeakKeyDictionary[Run, dict[int, Survey]] = WeakKeyDictionary()
-
-
 @router.get("/attention")
 async def attention(
     request: Request,
@@ -151,7 +161,7 @@ async def attention(
             heads=config.heads if config.layers else 0,
             mask=config.attention.mask if config.attention else None,
             tokens=[told_token(run, int(token)) for token in run.tokens[0]],
-            facts=_facts(run, stop) if facts else None,
+            facts=_facts(_survey(request, run, SIDE, stop)) if facts else None,
             lines=_lines(shelf(request).models[model].name, text, run),
         )
 
@@ -173,7 +183,7 @@ async def thumbnails(
         side, heads = min(size, run.tokens.shape[1]), run.config.layers * run.config.heads
         if heads * side * side > CELLS:
             raise Refused(413, f"{heads:,} heads by {side} × {side} cells", f"at most {CELLS:,}", "ask for a smaller size")
-        return numbers(_survey(run, size, stop).picture(view).numpy())
+        return numbers(_survey(request, run, size, stop).picture(view).numpy())
 
     return await worked(request, "model", compute)
 
@@ -214,16 +224,13 @@ async def why(  # noqa: PLR0913  (each is one choice a person makes)
     return await worked(request, "model", compute)
 
 
-def _survey(run: Run, side: int, stop: Stop) -> Survey:
-    """All heads on a text: looked at once for numbers and pictures alike, and for as long as the run is at hand."""
-    known = _surveys.setdefault(run, {})
-    if side not in known:
-        known[side] = survey(run.frozen, side, stop)
-    return known[side]
+def _survey(request: Request, run: Run, side: int, stop: Stop) -> Survey:
+    """All heads on a text: looked at once for numbers and pictures alike. It is known by its run, which it does not hold."""
+    return memory(request).surveys.get((ref(run), side), lambda: survey(run.frozen, side, stop))
 
 
-def _facts(run: Run, stop: Stop) -> list[HeadLooks]:
-    return [HeadLooks.model_validate(looks_told(each)) for each in _survey(run, SIDE, stop).heads]
+def _facts(found: Survey) -> list[HeadLooks]:
+    return [HeadLooks.model_validate(looks_told(each)) for each in found.heads]
 
 
 def _why(run: Run, model: str, name: str, text: str, asked: tuple[str, int, int | None, int | None, int]) -> Why:

@@ -1,6 +1,5 @@
 """A claim, measured for the page: the numbers as the library found them, and as readers of a language write them."""
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,7 +13,7 @@ from headwater.claims.labels import ROLE, bound, number, numbers
 from headwater.claims.registry import chosen, code_of
 from headwater.claims.verdicts import Answer as Found
 from headwater.claims.verdicts import ask
-from headwater.studio.asked import Answer, Lines, finite, shelf
+from headwater.studio.asked import Answer, Lines, finite, memory, shelf
 from headwater.studio.formulas import Piece, prose
 from headwater.studio.lines import path_in_shell
 from headwater.studio.shelf import Item, model_files, stamp
@@ -83,7 +82,7 @@ def item_of(request: Request, model: str) -> Item:
     return shelf(request).models[model]
 
 
-class _Watched(Given):
+class Watched(Given):
     """What claims are measured on, looked after: between two things that it makes, it sees whether somebody still waits."""
 
     stop: Stop | None = None
@@ -97,15 +96,12 @@ class _Watched(Given):
 
 def given(request: Request, model: str | None, stop: Stop) -> Given:
     """The reference models, or one of the shelf among them; what they have made stays for the next question. In the lane ``model`` alone."""
-    state = request.app.state
-    if not hasattr(state, "givens"):
-        state.givens = OrderedDict[object, _Watched]()
-    kept: OrderedDict[object, _Watched] = state.givens
+    kept = memory(request).givens
     item = None if model is None else item_of(request, model)
     key = None if item is None else (item.id, stamp(model_files(item.path)))
     if key not in kept:
         # By its path, which nobody is told: the name as it was given counts from where the studio was started.
-        kept[key] = _Watched() if item is None else _Watched(str(item.path), called=item.name)
+        kept[key] = Watched() if item is None else Watched(str(item.path), called=item.name)
     kept.move_to_end(key)
     while len(kept) > KEPT:
         kept.popitem(last=False)[1].__exit__(None, None, None)
