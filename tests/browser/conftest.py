@@ -16,7 +16,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 def shelf_folder(tmp_path_factory):
     """A folder with the one-layer model's atlas, as ``headwater demo`` leaves it, and a short training."""
     from headwater.atlas.build import build_atlas
-    from headwater.cli.trained import Wanted, corpus_for
+    from headwater.train.own_text import Wanted, corpus_for
     from headwater.train.recipe import read_recipe
     from headwater.train.run import run_recipe
     from tiny import tiny_recipe

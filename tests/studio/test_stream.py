@@ -207,7 +207,9 @@ def test_the_lines_give_the_same_numbers(client, query):
         agrees(each, plain)
 
 
-@pytest.mark.parametrize("query", [{"other": "~post", "token": "self", "top": 2}, {"text": "-x 'y'"}])
+@pytest.mark.parametrize(
+    "query", [{"other": "~post", "token": "self", "top": 2}, {"text": "-x 'y'"}, {"text": "-x", "other": "post"}]
+)
 def test_the_shell_line_gives_the_same_numbers(client, capfd, query):
     told = asked(client, **query)
     both = [told["one"], *([told["other"]] if told["other"] else [])]

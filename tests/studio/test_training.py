@@ -213,16 +213,16 @@ def test_news_of_one_that_has_ended_ends(client):
 
 
 def test_not_too_many_follow_at_once(app, client):
-    state = app.app.state
-    state.followers = FOLLOWERS
+    memory = app.app.state.memory
+    memory.followers = FOLLOWERS
     try:
         assert client.get("/api/training/live", params={"training": "run"}).status_code == 429
-        state.followers = FOLLOWERS - 1
+        memory.followers = FOLLOWERS - 1
         assert client.get("/api/training/live", params={"training": "run"}).status_code == 200
         # Its seat has been given back.
-        assert state.followers == FOLLOWERS - 1
+        assert memory.followers == FOLLOWERS - 1
     finally:
-        state.followers = 0
+        memory.followers = 0
 
 
 def lines(*steps, loss=3.0):

@@ -139,7 +139,7 @@ def _text(
     model: Path, corpus: Path | None, text: list[str] | None, tell: Callable[[str, float], None]
 ) -> "Generator[Corpus | None]":
     """The text that an atlas is held against, if any."""
-    from headwater.cli.trained import Wanted, corpus_for
+    from headwater.train.own_text import Wanted, corpus_for
 
     if corpus is None and text is None:
         yield None

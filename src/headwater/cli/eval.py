@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from headwater.cli.terminal import show_json, show_table, use_cores, watched, working
-from headwater.cli.trained import Wanted, check_words, corpus_for
 from headwater.errors import InputError
 from headwater.show.plots import check_plot, draw
+from headwater.train.own_text import Wanted, check_words, corpus_for
 
 if TYPE_CHECKING:
     from headwater.api import Model

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
-from headwater.studio.asked import Answer, Lines, Named, shelf
+from headwater.studio.asked import Answer, Lines, Named, memory, shelf
 from headwater.studio.atlas_asked import lines
 from headwater.studio.errands import Event, errand
 from headwater.studio.errors import Refused
@@ -39,21 +39,13 @@ async def how(request: Request, model: Named) -> Buildable:
     text = "--text standard-library " if there.card(model).has_words else ""
     command = f"headwater atlas build {shlex.quote(name)} {text}--out {shlex.quote(place)}"
     told = lines(f"hw.build_atlas({name!r}, {place!r})", command)
-    return Buildable(model=model, place=place, building=model in _building(request), lines=told)
-
-
-def _building(request: Request) -> set[str]:
-    """The models whose atlases are being built: one at the most."""
-    state = request.app.state
-    if not hasattr(state, "building"):
-        state.building = set[str]()
-    return state.building
+    return Buildable(model=model, place=place, building=model in memory(request).building, lines=told)
 
 
 @router.post("/atlas/build", response_class=StreamingResponse, responses=EVENTS)
 async def build(request: Request, model: Named) -> StreamingResponse:
     """Build the atlas of a model, held against its own text. Whoever leaves ends it; asked again, it goes on where it was."""
-    there, building = shelf(request), _building(request)
+    there, building = shelf(request), memory(request).building
     place = there.atlas_place(model)
     if building:
         which = there.models[next(iter(building))].name

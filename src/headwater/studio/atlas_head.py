@@ -1,6 +1,5 @@
 """One head of an atlas: its eigenvalues and singular values, whether it copies, and its lists; and what tokens say by themselves."""
 
-import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -9,12 +8,11 @@ from fastapi import APIRouter, Query, Request
 from headwater.atlas.atlas import Atlas
 from headwater.atlas.found import Found
 from headwater.atlas.patterns import Pattern
-from headwater.studio.asked import Answer, HeadAsked, Lines, Named, TokenTold
+from headwater.studio.asked import Answer, HeadAsked, Lines, Named, TokenTold, finite
 from headwater.studio.atlas_asked import (
     Limit,
     Missing,
     Offset,
-    finite,
     in_python,
     inner,
     lines,
@@ -27,6 +25,7 @@ from headwater.studio.atlas_asked import (
 )
 from headwater.studio.atlas_heads import HeadTold, agreements, told
 from headwater.studio.errors import Refused
+from headwater.studio.lines import path_in_shell
 
 router = APIRouter()
 Table = Literal["says", "seeks", "sought", "said", "bigrams"]
@@ -216,7 +215,7 @@ async def head(request: Request, atlas: Named, head: HeadAsked) -> HeadPage:
             lowering=_strong(found, lists.strongest(lowering=True)),
             lines=lines(
                 f"print({opening(path)}.head({name!r}).strongest())",
-                f"headwater atlas search {shlex.quote(path)} --head {name} --limit {STRONGEST} --json",
+                f"headwater atlas search {path_in_shell(path)} --head {name} --limit {STRONGEST} --json",
             ),
         )
 

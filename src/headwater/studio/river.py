@@ -4,12 +4,13 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenName, TokenTold, shelf, worked
-from headwater.studio.river_asked import Asking, begins_like, lines_of, number_in
+from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenName, TokenTold, number_in, shelf, worked
+from headwater.studio.river_asked import Asking, begins_like
 from headwater.studio.shared import Said, said
 from headwater.studio.work import Stop
 from headwater.text.spoken import Spoken
 from headwater.trace.check import rounding_bound
+from headwater.trace.confluence import BUDGET, MOST
 from headwater.trace.parts import Split
 from headwater.trace.river import asked_for, logits_of, river_told
 from headwater.trace.run import Run
@@ -147,15 +148,15 @@ async def river(
     request: Request,
     logit: Asking,
     open: Opened = "",  # noqa: A002  (its name in the address)
-    most: Most = 6,
-    auto: Budget = 40,
+    most: Most = MOST,
+    auto: Budget = BUDGET,
 ) -> River:
     """Why a token has its logit after a position, upstream to the tokens."""
 
     def compute(stop: Stop) -> River:
         run = shelf(request).run(logit.model, logit.text, stop)
         why = logit.explain(run)
-        lines = lines_of(shelf(request).models[logit.model].name, logit.text, why, centred=logit.centred)
+        lines = logit.lines(shelf(request).models[logit.model].name, run, why)
         return River(model=logit.model, lines=lines, **river_told(why, asked_for(open, most, auto), stop))
 
     return await worked(request, "model", compute)
@@ -235,7 +236,7 @@ def _words(request: Request, model: str, like: str, stop: Stop) -> Words:
     spoken = Spoken(loaded.tokenizer)
 
     def told(token: int) -> TokenTold:
-        return TokenTold(text=spoken.text(token), shown=spoken(token), id=token)
+        return TokenTold.of(spoken, token)
 
     number = number_in(like, has_words=loaded.tokenizer is not None)
     if number is not None:

@@ -1,5 +1,6 @@
 """What all screens ask: what there is, and a text as tokens with what the model would say next."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -7,9 +8,10 @@ from fastapi import APIRouter, Query, Request
 from headwater.model.config import ModelConfig
 from headwater.settings import kind_of
 from headwater.shapes import whole
-from headwater.studio.asked import VERSION, Answer, Named, Text, TokenTold, shelf, worked
+from headwater.studio.asked import Answer, Named, Text, TokenTold, shelf, worked
 from headwater.studio.work import Stop
 from headwater.trace.run import Run
+from headwater.version import __version__
 
 router = APIRouter(tags=["shared"])
 TEXTS = ("for line in open(", "def main(argv=None):\n    parser =", "import os\nimport sys\n\nclass")
@@ -106,7 +108,7 @@ def _shelf(request: Request) -> ShelfTold:
         [Thing(id=each.id, name=each.name) for each in list(items.values())] for items in (there.atlases, there.trainings)
     )
     atlases, trainings = things
-    return ShelfTold(version=VERSION, models=models, atlases=atlases, trainings=trainings)
+    return ShelfTold(version=__version__, models=models, atlases=atlases, trainings=trainings)
 
 
 def _texts(config: ModelConfig, *, has_words: bool) -> list[str]:
@@ -157,12 +159,17 @@ async def tokens(
 
 def told_token(run: Run, token: int) -> TokenTold:
     """A token of a run's model."""
-    return TokenTold(text=run.words.text(token), shown=run.words(token), id=token)
+    return TokenTold.of(run.words, token)
 
 
 def said(run: Run, position: int, count: int) -> list[Said]:
     """The likeliest tokens after a position."""
-    return [Said(token=told_token(run, token), probability=p) for token, p in run.top(position, count)]
+    return told_said(run, run.top(position, count))
+
+
+def told_said(run: Run, likeliest: Iterable[tuple[int, float]]) -> list[Said]:
+    """Tokens with their probabilities."""
+    return [Said(token=told_token(run, token), probability=p) for token, p in likeliest]
 
 
 @router.post("/{kind}/{name}/reopen")

@@ -1,45 +1,19 @@
 """How a view of the stream is told: by facts, so that a page may say them in any language."""
 
-import math
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headwater.model.config import ModelConfig
 from headwater.settings import kind_of
-from headwater.studio.asked import Answer, TokenTold
+from headwater.studio.asked import Answer, TokenTold, finite
 from headwater.studio.shared import told_token
-from headwater.trace.view.stages import stages
+from headwater.trace.view.stages import Made, Role, stages
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from headwater.trace.run import Run
     from headwater.trace.view.normed import Normed
     from headwater.trace.view.stages import Stage
     from headwater.trace.view.stream import StreamView
 
-Made: TypeAlias = Literal[
-    "token",
-    "position",
-    "token-and-position",
-    "block-input",
-    "attention",
-    "attention-added",
-    "feed-forward",
-    "feed-forward-added",
-    "normalised",
-]
-MADE: dict[str, Made] = {
-    "the token": "token",
-    "the position": "position",
-    "token and position": "token-and-position",
-    "into the block": "block-input",
-    "attention": "attention",
-    "attention added": "attention-added",
-    "feed-forward": "feed-forward",
-    "feed-forward added": "feed-forward-added",
-    "normalised": "normalised",
-}
-"""By a stage's words, what made it."""
 LENS_WORK = 2e11
 """What the logit lens may cost in one answer, in multiplications and what goes along with each logit: some ten seconds of one core."""
 PER_LOGIT = 512
@@ -63,7 +37,7 @@ class StageTold(Answer):
     """Of the block that it stands in."""
     letter: str
     """The documents' t0, t1 … t5, h; embed, positions, start or final outside of blocks."""
-    role: Literal["stream", "write", "copy"]
+    role: Role
     made: Made
     """By what it came about."""
     of: str | None
@@ -165,31 +139,31 @@ def one_stream(
         stages=[_stage(run, view, row, stage) for row, stage in enumerate(view.stages)],
         components=[_component(each) for each in view.shares],
         norms=[_norm(each) for each in view.norms],
-        certificate=_number(view.certificate),
-        bound=_number(view.bound),
+        certificate=finite(view.certificate),
+        bound=finite(view.bound),
     )
 
 
 def _stage(run: "Run", view: "StreamView", row: int, stage: "Stage") -> StageTold:
     said = view.lenses[row]
     block, _, letter = stage.name.rpartition(".")
-    shares = [_number(share[row, 0]) for share in view.shares.values()] if stage.role != "write" else None
+    shares = [finite(share[row, 0]) for share in view.shares.values()] if stage.role != "write" else None
     return StageTold(
         name=stage.name,
         also=list(stage.also),
         layer=int(block[1:]) if block else None,
         letter=letter,
         role=stage.role,
-        made=MADE[stage.what.partition(": ")[2]],
+        made=stage.made,
         of=stage.of,
-        norm=_number(view.norm[row, 0]),
-        cosine_before=_number(view.cosine_before[row, 0]),
-        cosine_embed=_number(view.cosine_embed[row, 0]),
-        cosine_final=_number(view.cosine_final[row, 0]),
-        top=[LensTold(token=told_token(run, token), p=_number(p)) for token, p in said.likeliest(0)],
-        p=_number(said.chance[0]),
+        norm=finite(view.norm[row, 0]),
+        cosine_before=finite(view.cosine_before[row, 0]),
+        cosine_embed=finite(view.cosine_embed[row, 0]),
+        cosine_final=finite(view.cosine_final[row, 0]),
+        top=[LensTold(token=told_token(run, token), p=finite(p)) for token, p in said.likeliest(0)],
+        p=finite(said.chance[0]),
         rank=int(said.rank[0]),
-        entropy=_number(said.entropy[0]),
+        entropy=finite(said.entropy[0]),
         shares=shares,
     )
 
@@ -209,11 +183,5 @@ def _component(name: str) -> ComponentTold:
 def _norm(norm: "Normed") -> NormTold:
     names = NormTold.model_fields.keys() - {"name", "reads", "makes"}
     return NormTold(
-        name=norm.name, reads=norm.reads, makes=norm.makes, **{name: _number(getattr(norm, name)[0]) for name in names}
+        name=norm.name, reads=norm.reads, makes=norm.makes, **{name: finite(getattr(norm, name)[0]) for name in names}
     )
-
-
-def _number(value: "Tensor | float") -> float | None:
-    """None for what is no number."""
-    number = float(value)
-    return number if math.isfinite(number) else None

@@ -1,7 +1,5 @@
 """What the screen ``training`` computes, once for each snapshot: its files do not change."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headwater.errors import InputError
 from headwater.studio.errors import Refused
+from headwater.studio.memory import Known
 from headwater.studio.shelf import stamp
 from headwater.studio.work import Stop
 
@@ -29,36 +28,16 @@ COUNTED = 60_000_000
 """Tokens of a text whose n-grams are counted while somebody waits."""
 MOST_TOKENS = 200_000
 """Held-out tokens that baselines predict: as many as for ``headwater eval``."""
-REMEMBERED = 4_096
 
 
-class Known:
-    """What has been computed, by the files that it was computed from; the longest unasked goes first."""
+@dataclass(frozen=True)
+class Looking:
+    """What is known already, at how many snapshots more to look, and when to end."""
 
-    def __init__(self, most: int = REMEMBERED) -> None:
-        self._values: OrderedDict[Hashable, Any] = OrderedDict()
-        self._lock, self._most = threading.Lock(), most
-
-    def has(self, key: Hashable) -> bool:
-        """Whether it is known."""
-        with self._lock:
-            return key in self._values
-
-    def get(self, key: Hashable, compute: Callable[[], Value]) -> Value:
-        """The value, computed where it is not known."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-        value = compute()
-        with self._lock:
-            self._values[key] = value
-            while len(self._values) > self._most:
-                self._values.popitem(last=False)
-        return value
-
-
-known = Known()
+    known: Known[Any]
+    fresh: int | None
+    """None: at all of them."""
+    stop: Stop
 
 
 @dataclass(frozen=True)
@@ -109,7 +88,7 @@ def thin(points: "Sequence[Point]", most: int, *, full: bool) -> "Sequence[Point
     return thinned(points, most)
 
 
-def known_entropies(folder: "RunFolder", recipe: "Recipe") -> dict[str, float]:
+def known_entropies(folder: "RunFolder", recipe: "Recipe", known: Known[Any]) -> dict[str, float]:
     """What is had at once: ``ln`` of the vocabulary, and the entropies of the text where it is there."""
     import math
 
@@ -122,7 +101,7 @@ def known_entropies(folder: "RunFolder", recipe: "Recipe") -> dict[str, float]:
     return {"uniform": found.uniform, "unigram": found.unigram, "bigram": found.bigram}
 
 
-def heads(folder: "RunFolder", recipe: "Recipe", fresh: int | None, stop: Stop) -> "Along[Timeline]":
+def heads(folder: "RunFolder", recipe: "Recipe", looking: Looking) -> "Along[Timeline]":
     """Every head at the snapshots."""
     from headwater.atlas.timeline import snapshot_at, spoken_at, timeline_of
 
@@ -130,7 +109,7 @@ def heads(folder: "RunFolder", recipe: "Recipe", fresh: int | None, stop: Stop) 
     if not recipe.model.layers:
         return Along([], 0, None)
     corpus, kept = _corpus(folder, recipe, own=True), _kept(folder)
-    found, left = _along(("heads",), kept, corpus, fresh, lambda step, place: snapshot_at(step, place, corpus, 0), stop)
+    found, left = _along(("heads",), kept, corpus, lambda step, place: snapshot_at(step, place, corpus, 0), looking)
     if not found:
         return Along([], left, None)
     value = timeline_of(str(folder.path), spoken_at(kept[-1].place), [snapshot for _, snapshot in found])
@@ -138,7 +117,7 @@ def heads(folder: "RunFolder", recipe: "Recipe", fresh: int | None, stop: Stop) 
 
 
 def said(
-    folder: "RunFolder", recipe: "Recipe", asked: tuple[str, int], fresh: int | None, stop: Stop
+    folder: "RunFolder", recipe: "Recipe", asked: tuple[str, int], looking: Looking
 ) -> "tuple[Spoken, Along[Sequence[tuple[Said, ...]]]]":
     """The strongest skip-trigrams of a head at the snapshots."""
     from headwater.atlas.timeline import said_at, spoken_at
@@ -151,12 +130,12 @@ def said(
     if not kept:
         return Spoken(None), Along([], 0, None)
     key = ("said", str(head), top)
-    found, left = _along(key, kept, corpus, fresh, lambda _, place: said_at(place, corpus, head, top), stop)
-    spoken = known.get(("spoken", kept[-1].files), lambda: spoken_at(kept[-1].place))
+    found, left = _along(key, kept, corpus, lambda _, place: said_at(place, corpus, head, top), looking)
+    spoken = looking.known.get(("spoken", kept[-1].files), lambda: spoken_at(kept[-1].place))
     return spoken, Along([step for step, _ in found], left, [says for _, says in found])
 
 
-def bigrams(folder: "RunFolder", recipe: "Recipe", often: int, fresh: int | None, stop: Stop) -> "Along[BigramStudy]":
+def bigrams(folder: "RunFolder", recipe: "Recipe", often: int, looking: Looking) -> "Along[BigramStudy]":
     """The snapshots against the bigrams of the text."""
     from headwater.model.sources import load_weights, look
     from headwater.train.studies.bigram import fit, pairs_of, study_of
@@ -165,12 +144,13 @@ def bigrams(folder: "RunFolder", recipe: "Recipe", often: int, fresh: int | None
     corpus = _corpus(folder, recipe)
     if corpus is None:
         raise Refused(404, "a training whose text is not there yet", "its corpus", "wait until it has been read")
-    pairs = known.get(("pairs", recipe.model.vocab, _files(corpus.folder)), lambda: pairs_of(corpus, recipe.model.vocab))
+    key, vocab = ("pairs", recipe.model.vocab, _files(corpus.folder)), recipe.model.vocab
+    pairs = looking.known.get(key, lambda: pairs_of(corpus, vocab))
 
     def look_at(step: int, place: Path) -> Any:
-        return fit(load_weights(look(place)), pairs, step=step, often=often, progress=stop)
+        return fit(load_weights(look(place)), pairs, step=step, often=often, progress=looking.stop)
 
-    found, left = _along(("bigrams", often), _kept(folder), corpus, fresh, look_at, stop)
+    found, left = _along(("bigrams", often), _kept(folder), corpus, look_at, looking)
     return Along([step for step, _ in found], left, study_of(recipe.model, pairs, [each for _, each in found], often=often))
 
 
@@ -181,7 +161,9 @@ def names_of(against: str) -> list[str]:
     return list(check_baselines(list(dict.fromkeys(name for each in against.split(",") if (name := each.strip())))))
 
 
-def compared(folder: "RunFolder", recipe: "Recipe", names: list[str], network: "RunFolder | None", stop: Stop) -> Compared:
+def compared(
+    folder: "RunFolder", recipe: "Recipe", names: list[str], network: "RunFolder | None", looking: Looking
+) -> Compared:
     """Baselines, and a recurrent network where one is given, on the held-out part of a training's text."""
     from headwater.train.baselines import compare, count_baselines
     from headwater.train.recurrent import Recurrent
@@ -198,15 +180,15 @@ def compared(folder: "RunFolder", recipe: "Recipe", names: list[str], network: "
     def count() -> Compared:
         predictors: list[Any] = list(count_baselines(corpus.train, vocab=corpus.vocab, names=names)) if names else []
         kinds = dict(zip((each.name for each in predictors), names, strict=True))
-        stop()
+        looking.stop()
         if network is not None:
             predictors.append(Recurrent(_network(network, corpus)))
             kinds[predictors[-1].name] = "recurrent"
-        comparison = compare(predictors, corpus, context=recipe.model.context, most=MOST_TOKENS, progress=stop)
+        comparison = compare(predictors, corpus, context=recipe.model.context, most=MOST_TOKENS, progress=looking.stop)
         return Compared(comparison, kinds)
 
     key = ("compared", tuple(names), recipe.model.context, _files(corpus.folder), *there)
-    return known.get(key, count)
+    return looking.known.get(key, count)
 
 
 def _network(folder: "RunFolder", corpus: "Corpus") -> Any:
@@ -229,22 +211,21 @@ def _along(
     key: tuple[Hashable, ...],
     kept: list[Kept],
     corpus: "Corpus | None",
-    fresh: int | None,
     look_at: Callable[[int, Path], Value],
-    stop: Stop,
+    looking: Looking,
 ) -> tuple[list[tuple[int, Value]], int]:
     """What has been found at the snapshots, and at how many nothing has been looked for: the latest are looked at first."""
     text = _files(corpus.folder) if corpus else ()
-    left = len(kept) if fresh is None else fresh
+    left = len(kept) if looking.fresh is None else looking.fresh
     found: list[tuple[int, Value]] = []
     for each in reversed(kept):
         whole = (*key, each.files, text)
-        if not known.has(whole):
+        if whole not in looking.known:
             if left == 0:
                 continue
             left -= 1
-        stop()
-        found.append((each.step, known.get(whole, lambda each=each: look_at(each.step, each.place))))
+        looking.stop()
+        found.append((each.step, looking.known.get(whole, lambda each=each: look_at(each.step, each.place))))
     return found[::-1], len(kept) - len(found)
 
 
