@@ -54,6 +54,9 @@ def test_heads_by_measure_and_one_of_them(go, atlas, language):
     for name, one in summary.items():
         square = page.get_by_test_id(f"head-{name}")
         assert square.locator(".value").text_content() == written(one["copying_centred"], 2, language)
+    copying = sum(one["copying_panel"]["verdict"] == "copying" for one in summary.values())
+    said = {"en": f"{copying} of 8 heads copy", "pt": f"{copying} de 8 cabeças copiam"}
+    assert said[language] in page.get_by_test_id("facts").inner_text()
     page.get_by_test_id("measure").select_option("positions")
     assert "measure=positions" in page.url
     shown = page.get_by_test_id("head-L0H5").locator(".value").text_content()
@@ -76,6 +79,14 @@ def test_heads_by_measure_and_one_of_them(go, atlas, language):
         "eigenvalues"
     ][0]
     assert written(100 * panel["centred"]["positive"], 1, language, "") + "%" in page.get_by_test_id("eigen-say").inner_text()
+    votes = page.get_by_test_id("verdict").first
+    ranks, often = panel["ranks"], panel["ranks_by_frequency"]
+    for definition, shown in {
+        "mean rank": f"{written(ranks['mean'], 0, language, '')} / {written(panel['tokens'], 0, language, '')}",
+        "most in top 10": f"{written(100 * ranks['top_10'], 1, language, '')}%",
+        "most in top 10, by frequency": f"{written(100 * often['top_10'], 1, language, '')}%",
+    }.items():
+        assert votes.locator(f"[data-definition='{definition}'] .number").inner_text() == shown
     page.get_by_test_id("basis-raw").click()
     assert written(100 * panel["raw"]["positive"], 1, language, "") + "%" in page.get_by_test_id("eigen-say").inner_text()
     best = atlas.strongest("L0H2").rows[0]
