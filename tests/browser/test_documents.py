@@ -288,7 +288,7 @@ def test_the_documents_own_block_is_post_norm_with_its_equations(go):
     page = go("/documents?lang=pt&figure=block&model=block&step=4")
     page.get_by_test_id("walk").wait_for(timeout=SLOW)
     page.get_by_test_id("of").select_option("document")
-    expect(page.get_by_test_id("norm")).to_contain_text("post-norm, como", timeout=SLOW)
+    expect(page.get_by_test_id("norms")).to_contain_text("post-norm, como", timeout=SLOW)
     page.get_by_test_id("step-3").click()
     assert "002-E10.34" in page.get_by_test_id("stage").inner_text()
     assert page.get_by_test_id("mean").inner_text() == "+0,000"

@@ -53,8 +53,8 @@ def agrees(page, view, language, number=0):
     for row, stage in enumerate(view.stages):
         said = view.lenses[row]
         expected = {
-            "norm": f"{float(view.norm[row, 0]):.3g}",
-            "p": chance(float(said.chance[0])),
+            "length": f"{float(view.norm[row, 0]):.3g}",
+            "probability": chance(float(said.chance[0])),
             "rank": f"{int(said.rank[0]):,}",
             "entropy": f"{float(said.entropy[0]):.2f}",
         }
@@ -224,12 +224,12 @@ def test_a_cell_of_the_map_leads_to_its_position_and_stage(go, run):
     page.keyboard.press("ArrowRight")
     page.wait_for_url(re.compile("position=2"))
     settled(page)
-    for measure, name in (("p", "chance"), ("rank", "rank"), ("entropy", "entropy")):
+    for measure, name in (("probability", "chance"), ("rank", "rank"), ("entropy", "entropy")):
         page.get_by_test_id("measure").select_option(measure)
         page.wait_for_url(re.compile(f"measure={measure}"))
         settled(page)
         number = float(getattr(view.lenses[row], name)[2])
-        written = {"p": chance(number), "rank": f"{number:,.0f}", "entropy": f"{number:.2f}"}[measure]
+        written = {"probability": chance(number), "rank": f"{number:,.0f}", "entropy": f"{number:.2f}"}[measure]
         expect(page.get_by_test_id("overview-value-0")).to_have_text(spoken(written, "en"))
 
 
@@ -251,7 +251,7 @@ def test_it_is_saved_in_every_form(go, run):
             rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
             first = [row for row in rows if row["order"] == "pre-norm"]
             assert [row["stage"] for row in first] == [stage.name for stage in view.stages]
-            assert float(first[-1]["norm"]) == pytest.approx(float(view.norm[-1, 0]), rel=1e-12)
+            assert float(first[-1]["length"]) == pytest.approx(float(view.norm[-1, 0]), rel=1e-12)
             assert {row["order"] for row in rows} == {"pre-norm", "post-norm"}
         elif form == "JSON":
             assert json.loads(path.read_text())["one"]["certificate"] == view.certificate
