@@ -169,6 +169,9 @@ def test_search_while_typing(go, atlas, language):
     low = atlas.search(source=" self", sign="lowering", limit=1)
     page.locator(f"[data-testid=total][data-total='{low.total}']").wait_for()
     page.get_by_test_id("sort-attention").click()
+    heads = page.get_by_role("table").get_by_role("columnheader")
+    page.locator("[role=columnheader][aria-sort=descending]").get_by_test_id("sort-attention").wait_for()
+    assert heads.count() == page.get_by_test_id("found").first.get_by_role("cell").count()
     page.get_by_test_id("search-heads").select_option("L0H7")
     wanted = atlas.search(source=" self", sign="lowering", sort="attention", head="L0H7", limit=3)
     page.locator(f"[data-testid=total][data-total='{wanted.total}']").wait_for()
@@ -224,8 +227,7 @@ def test_a_page_that_did_not_come_can_be_asked_for_again(chromium, served, atlas
     to_the_end(page)
     page.get_by_test_id("failure").get_by_role("button").click()
     page.get_by_test_id("failure").wait_for(state="detached")
-    page.get_by_test_id("found").first.evaluate("row => { row.closest('.rows').scrollTop = 150 * 34; }")
-    page.locator("[data-testid=found][data-number='150']").wait_for()
+    page.locator("[data-testid=found][data-number='100']").wait_for()
     context.close()
 
 
@@ -344,6 +346,16 @@ def test_composition_of_many_heads(elsewhere, others):
     few = [link for link in told["links"] if link["excess"] >= 0.6 * most]
     page.wait_for_function(f"document.querySelectorAll('[data-testid=link]').length === {len(few)}")
     assert written(few[0]["score"], 3, sign="") in page.get_by_test_id("link-row").first.inner_text()
+    # One stop of the Tab key; arrows go from head to head.
+    assert page.get_by_test_id("graph").locator("[tabindex='0']").count() == 1
+    page.get_by_test_id("graph").locator("[data-head=L0H0]").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**head=L1H1**")
+    assert page.get_by_test_id("graph").locator("[aria-pressed=true]").get_attribute("data-head") == "L1H1"
+    page.keyboard.press("Enter")
+    page.get_by_test_id("graph").locator("[aria-pressed=true]").wait_for(state="detached")
     page.get_by_test_id("kind-Q").click()
     page.wait_for_url("**kind=Q**")
     page.go_back()

@@ -196,11 +196,36 @@ def test_who_wrote_a_stage_is_listed_and_adds_up(go, run, language):
         share = float(view.shares[name][view.index("L0.t3"), 0])
         assert spoken(f"{share:+.3f}", language) in listed.get_by_test_id(f"share-{name}").text_content()
     assert page.get_by_test_id("share-sum").text_content() == spoken("+1.000", language)
+    shares = page.get_by_test_id("shares").get_by_role("listbox")
+    shares.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url(re.compile("stage=L0.h"))
+    chosen = page.locator(f"[id='{shares.get_attribute('aria-activedescendant')}']")
+    assert chosen.get_attribute("aria-selected") == "true"
+    share = float(view.shares["L0.feed_forward"][view.index("L0.h"), 0])
+    assert spoken(f"feed_forward {share:+.3f}", language) in chosen.get_attribute("aria-label")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url(re.compile("stage=L0.t3"))
     page.get_by_test_id("course").focus()
     page.keyboard.press("ArrowDown")
     page.wait_for_url(re.compile("stage=L0.t4"))
     page.get_by_test_id("shares").locator("rect.segment").first.hover()
     assert "embed" in page.get_by_test_id("share-told").text_content()
+
+
+def test_a_token_that_a_stage_would_say_is_followed_by_keys(go, run):
+    page = opened(go, stage="L0.t3")
+    course = page.get_by_test_id("course")
+    course.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+    at = page.locator(f"[id='{course.get_attribute('aria-activedescendant')}']")
+    view = run.stream([-1], top=1)
+    token = view.lenses[view.index("L0.t3")].likeliest(0)[0][0]
+    assert at.get_attribute("role") == "gridcell"
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(f"token=%23{token}(&|$)"))
+    assert "stage=L0.t3" in page.url
 
 
 def test_a_cell_of_the_map_leads_to_its_position_and_stage(go, run):
