@@ -13,7 +13,7 @@ from studio_server import chromium_place, studio
 def shelf_folder(tmp_path_factory):
     """A folder with the one-layer model's atlas, as ``headwater demo`` leaves it, and a short training."""
     from headwater.atlas.build import build_atlas
-    from headwater.cli.trained import Wanted, corpus_for
+    from headwater.train.own_text import Wanted, corpus_for
     from headwater.train.recipe import read_recipe
     from headwater.train.run import run_recipe
     from tiny import tiny_recipe
@@ -40,7 +40,9 @@ def chromium():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_place(), args=["--no-sandbox"])
+        # What comes from a name that is not this machine's own, came over a network for all that the browser knows.
+        network = "--host-resolver-rules=MAP studio.test 127.0.0.1"
+        browser = playwright.chromium.launch(executable_path=chromium_place(), args=["--no-sandbox", network])
         yield browser
         browser.close()
 

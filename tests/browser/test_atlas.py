@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -53,6 +54,9 @@ def test_heads_by_measure_and_one_of_them(go, atlas, language):
     for name, one in summary.items():
         square = page.get_by_test_id(f"head-{name}")
         assert square.locator(".value").text_content() == written(one["copying_centred"], 2, language)
+    copying = sum(one["copying_panel"]["verdict"] == "copying" for one in summary.values())
+    said = {"en": f"{copying} of 8 heads copy", "pt": f"{copying} de 8 cabeças copiam"}
+    assert said[language] in page.get_by_test_id("facts").inner_text()
     page.get_by_test_id("measure").select_option("positions")
     assert "measure=positions" in page.url
     shown = page.get_by_test_id("head-L0H5").locator(".value").text_content()
@@ -75,6 +79,14 @@ def test_heads_by_measure_and_one_of_them(go, atlas, language):
         "eigenvalues"
     ][0]
     assert written(100 * panel["centred"]["positive"], 1, language, "") + "%" in page.get_by_test_id("eigen-say").inner_text()
+    votes = page.get_by_test_id("verdict").first
+    ranks, often = panel["ranks"], panel["ranks_by_frequency"]
+    for definition, shown in {
+        "mean rank": f"{written(ranks['mean'], 0, language, '')} / {written(panel['tokens'], 0, language, '')}",
+        "most in top 10": f"{written(100 * ranks['top_10'], 1, language, '')}%",
+        "most in top 10, by frequency": f"{written(100 * often['top_10'], 1, language, '')}%",
+    }.items():
+        assert votes.locator(f"[data-definition='{definition}'] .number").inner_text() == shown
     page.get_by_test_id("basis-raw").click()
     assert written(100 * panel["raw"]["positive"], 1, language, "") + "%" in page.get_by_test_id("eigen-say").inner_text()
     best = atlas.strongest("L0H2").rows[0]
@@ -91,6 +103,16 @@ def test_heads_by_measure_and_one_of_them(go, atlas, language):
 
 def test_the_tables_of_a_head(go, atlas):
     page = go("/atlas?lang=en&head=L0H5")
+    first = page.get_by_test_id("commonest").get_by_role("button").first
+    first.wait_for()
+    spaces = [text is not None and not text.strip() for text in atlas.words.texts]
+    commonest = max((count, -token) for token, count in enumerate(atlas.words.count.tolist()) if not spaces[token])
+    first.click()
+    word = atlas.words.texts[-commonest[1]]
+    assert page.get_by_test_id("field-token").input_value() == word
+    page.get_by_test_id("entry").first.wait_for()
+    page.get_by_test_id("field-token").fill("")
+    page.get_by_test_id("commonest").wait_for()
     page.get_by_test_id("field-token").press_sequentially(" self")
     for table, other, column in (
         ("says", "out", "output"),
@@ -115,9 +137,10 @@ def test_search_while_typing(go, atlas, language):
     total = page.get_by_test_id("total")
     total.wait_for()
     assert int(total.get_attribute("data-total")) == atlas.search(limit=0).total
-    page.get_by_test_id("field-source").press_sequentially("sel")
+    page.get_by_test_id("field-source").press_sequentially("retur")
     page.get_by_test_id("suggestion").first.wait_for()
-    page.get_by_test_id("missing").wait_for() if not any(text == "sel" for text in atlas.words.texts) else None
+    assert "retur" not in atlas.words.texts
+    page.get_by_test_id("missing").wait_for()
     page.get_by_test_id("field-source").fill("self")
     option = page.get_by_test_id("suggestion").filter(has_text="·self").first
     option.wait_for()
@@ -137,10 +160,18 @@ def test_search_while_typing(go, atlas, language):
     row = page.locator("[data-testid=found][data-number='150']")
     row.wait_for()
     assert row.locator("[data-column=lift]").inner_text() == written(found.rows[150]["lift"], 3, language)
+    # A row that is opened leaves the list, and who reads it, where they are.
+    row.get_by_test_id("unfold").click()
+    page.get_by_test_id("opened").first.wait_for()
+    row.wait_for()
+    row.get_by_test_id("unfold").click()
     page.get_by_test_id("sign-lowering").click()
     low = atlas.search(source=" self", sign="lowering", limit=1)
     page.locator(f"[data-testid=total][data-total='{low.total}']").wait_for()
     page.get_by_test_id("sort-attention").click()
+    heads = page.get_by_role("table").get_by_role("columnheader")
+    page.locator("[role=columnheader][aria-sort=descending]").get_by_test_id("sort-attention").wait_for()
+    assert heads.count() == page.get_by_test_id("found").first.get_by_role("cell").count()
     page.get_by_test_id("search-heads").select_option("L0H7")
     wanted = atlas.search(source=" self", sign="lowering", sort="attention", head="L0H7", limit=3)
     page.locator(f"[data-testid=total][data-total='{wanted.total}']").wait_for()
@@ -152,6 +183,52 @@ def test_search_while_typing(go, atlas, language):
     assert [each["lift"] for each in document["rows"][:3]] == [each["lift"] for each in wanted.rows]
     page.get_by_test_id("reproduce").locator("summary").click()
     assert "--source ' self'" in page.get_by_test_id("line-shell").inner_text()
+
+
+def to_the_end(page):
+    page.get_by_test_id("found").first.evaluate(
+        "row => { const list = row.closest('.rows'); list.scrollTop = list.scrollHeight; }"
+    )
+
+
+def test_a_list_has_rows_of_one_question_alone(go, atlas):
+    page = go("/atlas?lang=en&view=search&source=%20self")
+    total = atlas.search(source=" self", limit=0).total
+    page.locator(f"[data-testid=total][data-total='{total}']").wait_for()
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    page.route(re.compile(r"/api/atlas/search\?(?!.*offset)"), hold, times=1)
+    page.get_by_test_id("field-source").fill(" def")
+    while not held:
+        page.wait_for_timeout(50)
+    # Another question is on its way; what is in sight is continued as what it is.
+    with page.expect_response(re.compile("offset=100")) as coming:
+        to_the_end(page)
+    assert "source=+self" in coming.value.url
+    held[0].continue_()
+    found = atlas.search(source=" def", limit=200)
+    page.locator(f"[data-testid=total][data-total='{found.total}']").wait_for()
+    document = json.loads(saved(page, "JSON"))
+    assert [row["lift"] for row in document["rows"]] == [row["lift"] for row in found.rows][: len(document["rows"])]
+
+
+def test_a_page_that_did_not_come_can_be_asked_for_again(chromium, served, atlas):
+    """In a tab of its own: a browser complains of every answer that is an error."""
+    context = chromium.new_context(viewport={"width": 1366, "height": 768})
+    page = context.new_page()
+    page.goto(served.door)
+    page.wait_for_url("**/")
+    page.goto(f"{served.address}/atlas?lang=en&view=search&source=%20self")
+    page.route(re.compile("offset=100"), lambda route: route.fulfill(status=503, body="{}"), times=1)
+    page.get_by_test_id("found").first.wait_for()
+    to_the_end(page)
+    page.get_by_test_id("failure").get_by_role("button").click()
+    page.get_by_test_id("failure").wait_for(state="detached")
+    page.locator("[data-testid=found][data-number='100']").wait_for()
+    context.close()
 
 
 def test_a_row_opens_to_places_in_the_text_and_leads_to_the_river(go, atlas):
@@ -269,6 +346,16 @@ def test_composition_of_many_heads(elsewhere, others):
     few = [link for link in told["links"] if link["excess"] >= 0.6 * most]
     page.wait_for_function(f"document.querySelectorAll('[data-testid=link]').length === {len(few)}")
     assert written(few[0]["score"], 3, sign="") in page.get_by_test_id("link-row").first.inner_text()
+    # One stop of the Tab key; arrows go from head to head.
+    assert page.get_by_test_id("graph").locator("[tabindex='0']").count() == 1
+    page.get_by_test_id("graph").locator("[data-head=L0H0]").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**head=L1H1**")
+    assert page.get_by_test_id("graph").locator("[aria-pressed=true]").get_attribute("data-head") == "L1H1"
+    page.keyboard.press("Enter")
+    page.get_by_test_id("graph").locator("[aria-pressed=true]").wait_for(state="detached")
     page.get_by_test_id("kind-Q").click()
     page.wait_for_url("**kind=Q**")
     page.go_back()

@@ -178,6 +178,7 @@ def test_over_the_text_a_token_shows_where_it_looks(go):
     page.keyboard.press("ArrowLeft")
     page.wait_for_url("**dest=2&**")
     page.get_by_test_id("backwards").click()
+    page.reload()
     page.get_by_test_id("over-0").hover()
     seen = [float(run["L0.pattern"][0, 1, dest, 0]) for dest in range(5)]
     shown = [page.get_by_test_id(f"over-{dest}").locator("sub").all_inner_texts() for dest in range(5)]

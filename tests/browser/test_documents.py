@@ -108,7 +108,35 @@ def test_claims_are_saved_as_csv_json_and_html(go):
     assert json.loads(saved["JSON"])["measured"]["004-EX1"]["verdict"] == answer.finding.verdict
     assert "004-EX1" in saved["HTML"]
     assert "<math" in saved["HTML"]
-    assert not re.search(r'src="/|href="http', saved["HTML"])
+    assert not re.search(r'(src|href)="(/|http)', saved["HTML"]), "nothing of it is elsewhere"
+
+
+def test_what_is_saved_is_what_is_shown_whatever_the_address_says(go):
+    page = go("/documents?lang=en&document=004&verdict=nonsense")
+    mine = [claim.id for claim in all_claims().values() if claim.document == "004"]
+    expect(page.locator("article")).to_have_count(len(mine), timeout=SLOW)
+    page.get_by_test_id("save").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    rows = csv.DictReader(io.StringIO(download.value.path().read_text("utf-8-sig")))
+    assert [row["id"] for row in rows] == mine
+
+
+def test_what_came_of_a_document_is_told_of_that_one_alone(go):
+    page = go("/documents?lang=en&document=004")
+    done = {"asked": 3, "answered": 3, "as_recorded": 2, "refused": 0, "seconds": 1.0}
+    page.route("**/api/documents/measure?*", lambda route: route.fulfill(body=f"data: {json.dumps({'done': done})}\n\n"))
+    page.get_by_test_id("measure-all").click(timeout=SLOW)
+    expect(page.get_by_test_id("tally")).to_contain_text("2 of 3", timeout=SLOW)
+    page.get_by_test_id("document-002").click()
+    page.get_by_test_id("text-of-002").wait_for()
+    assert page.get_by_test_id("tally").count() == 0
+    error = {"error": {"given": "a mistake", "needed": "none", "do": "something"}}
+    page.route("**/api/documents/measure?*", lambda route: route.fulfill(body=f"data: {json.dumps(error)}\n\n"))
+    page.get_by_test_id("measure-all").click()
+    page.get_by_test_id("failure").wait_for(timeout=SLOW)
+    page.get_by_test_id("on").select_option("block")
+    page.get_by_test_id("failure").wait_for(state="detached")
 
 
 @LANGUAGES
@@ -183,6 +211,9 @@ def test_the_slider_of_temperature_shows_the_librarys_numbers(go, lang):
         assert weights() == [shown(float(weight), 4, lang) for weight in own.weights[0]]
         assert page.get_by_test_id("of-best").text_content() == shown(1 - float(own.missing), 4, lang)
         assert page.get_by_test_id("distance").text_content() == shown(float(own.distance), 4, lang)
+        expect(page.get_by_test_id("line-shell")).to_contain_text(f"--temperature {float(temperature)} ", timeout=SLOW)
+        expect(page.get_by_test_id("line-python")).to_contain_text(f"[{1 / float(temperature)}]")
+        assert ("beta=" in page.get_by_test_id("twin").get_attribute("href")) == (temperature != "1")
     page.get_by_test_id("temperature").focus()
     for _ in range(30):
         page.keyboard.press("ArrowLeft")
@@ -208,17 +239,27 @@ def test_weights_and_values_are_revealed_step_by_step_and_changed_by_hand(go, la
     mixed = run["L0.mixed"][0, 5, -1].double()
     assert shown(float(mixed.norm()), 3, lang) in page.get_by_test_id("sum-length").text_content()
     weights = run["L0.pattern"][0, 5, -1].double()
+    page.get_by_test_id("certificate").wait_for()
     page.get_by_test_id("put-1").focus()
     page.keyboard.press("Space")
     page.wait_for_url("**off=1*")
     weights[1] = 0
     left = weights / weights.sum()
     assert figure.get_by_test_id("weight").all_text_contents() == [shown(float(weight), 4, lang) for weight in left]
+    # What was changed by hand is not the model's, and has no certificate.
+    assert page.get_by_test_id("certificate").count() == 0
     page.get_by_test_id("all-back").click()
+    page.get_by_test_id("certificate").wait_for()
     assert shown(float(mixed.norm()), 3, lang) in page.get_by_test_id("sum-length").text_content()
-    page.get_by_test_id("token-2").click()
+    page.get_by_test_id("position-1").click()
+    page.wait_for_url("**position=1*")
+    # Here arrows go from token to token, and the figure stays at its step.
+    page.keyboard.press("ArrowRight")
     page.wait_for_url("**position=2*")
+    assert figure.get_attribute("data-step") == "4"
     expect(figure.get_by_test_id("weight")).to_have_count(3, timeout=SLOW)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('[role=toolbar]')") is None
     page.get_by_test_id("save").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="SVG").click()
@@ -253,7 +294,7 @@ def test_the_documents_own_block_is_post_norm_with_its_equations(go):
     page = go("/documents?lang=pt&figure=block&model=block&step=4")
     page.get_by_test_id("walk").wait_for(timeout=SLOW)
     page.get_by_test_id("of").select_option("document")
-    expect(page.get_by_test_id("norm")).to_contain_text("post-norm, como", timeout=SLOW)
+    expect(page.get_by_test_id("norms")).to_contain_text("post-norm, como", timeout=SLOW)
     page.get_by_test_id("step-3").click()
     assert "002-E10.34" in page.get_by_test_id("stage").inner_text()
     assert page.get_by_test_id("mean").inner_text() == "+0,000"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from headwater.atlas.timeline import timeline
 from headwater.train.history import corpus_of, entropies, read_history
@@ -294,3 +295,40 @@ def test_a_training_that_runs_is_followed_until_it_ends(chromium, tmp_path, lang
         assert re.sub(r"\D", "", page.get_by_test_id("progress").inner_text()) == "600600"
         # Snapshots that were not there when the page was opened have been looked at.
         page.locator("[data-testid=head-L0H1] .value").nth(len(read_history(run).snapshots) - 1).wait_for(timeout=2 * WAIT)
+
+
+def written(run, *steps, **more):
+    with (run / "log.jsonl").open("a") as file:
+        file.writelines(json.dumps({"step": step, "loss": 3.0, "seconds": step / 2, **more}) + "\n" for step in steps)
+
+
+def until_points(page, count):
+    curve = page.get_by_test_id("loss-chart").get_by_test_id("curve-loss")
+    expect(curve).to_have_attribute("d", re.compile(f"^[^L]*(L[^L]*){{{count - 1}}}$"), timeout=WAIT)
+
+
+def test_what_is_written_while_an_answer_is_on_its_way_is_not_lost(chromium, tmp_path):
+    run, asked, held = tmp_path / "run", [], []
+    run.mkdir()
+    (run / "recipe.toml").write_text(tiny_recipe(tmp_path).read_text())
+    written(run, 1, 2)
+    with opened(chromium, run, folder=tmp_path) as (running, page):
+        page.on("request", lambda one: asked.append(one.url) if "/api/training?" in one.url else None)
+        page.goto(f"{running.address}/training?lang=en")
+        until_points(page, 2)
+        for step in range(3, 7):
+            written(run, step)
+            until_points(page, step)
+        # There is no text, and a line of the log does not change that.
+        assert len(asked) == 1
+        page.route("**/api/training?*", lambda route: held.append((route, route.fetch())), times=1)
+        written(run, 7, held_out=3.0)
+        while not held:
+            page.wait_for_timeout(50)
+        written(run, 8)
+        until_points(page, 8)
+        route, answer = held.pop()
+        assert answer.json()["curve"]["step"][-1] == 7
+        route.fulfill(response=answer)
+        written(run, 9)
+        until_points(page, 9)

@@ -13,7 +13,7 @@ from studio_server import studio
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]
 ROOT = Path(__file__).parents[2]
-PAGE = {"index.html", "favicon.svg", "widgets.js"}
+PAGE = {"index.html", "favicon.svg", "widgets.js", "widgets.css"}
 
 
 def build(place, out, *kinds):

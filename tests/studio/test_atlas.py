@@ -1,11 +1,13 @@
 """Answers of the atlas: the library's own numbers, and nothing that could be a path."""
 
 import json
+import re
 import shlex
 import shutil
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from starlette.testclient import TestClient
@@ -19,12 +21,16 @@ from headwater.atlas.patterns import Prefix
 from headwater.atlas.reading import places
 from headwater.atlas.search import Query
 from headwater.cli.main import main
+from headwater.files.tables import read_table
 from headwater.studio.app import studio
 from headwater.studio.guard import Door
 from headwater.text.corpus import open_corpus
+from headwater.train.recipe import read_recipe
+from headwater.train.run import run_recipe
 from strategies import random_weights
 from studio_app import filled
-from tiny_atlas import CHOSEN, CONFIG, save_corpus, save_model
+from tiny import tiny_recipe
+from tiny_atlas import CHOSEN, CONFIG, contents, save_corpus, save_model
 
 HOST, TOKEN = "127.0.0.1:8321", "a-token-of-the-tests"
 
@@ -190,13 +196,31 @@ def test_places_are_those_of_the_text(client, atlas, shell):
     assert [row["measured"] for row in shell(told["lines"])["rows"]] == [each.measured for each in found]
 
 
+@pytest.fixture
+def crossed(monkeypatch):
+    """Bugs of two heads in the atlas' table: drawn at random, its model has none."""
+    ids = ("source", "dest", "out", "dest_parent_out", "out_parent_dest")
+    counts = ("dest_parent_occurs", "out_parent_occurs", "chances", "places")
+    numbers = ("attention", "output", "lift", "expected", "measured")
+    columns = {name: [65 + at, 66 + at, 67 + at, 68 + at] for at, name in enumerate((*ids, *counts, *numbers))}
+    columns |= {"head": [1, 0, 1, 0], "cost": [4.0, 3.0, 2.0, 1.0]}
+    table = {name: np.array(values) for name, values in columns.items()}
+
+    def read(path, names=None):
+        return table if path.name == "bugs.parquet" else read_table(path, names)
+
+    monkeypatch.setattr("headwater.atlas.bug_rows.read_table", read)
+
+
+@pytest.mark.usefixtures("crossed")
 def test_bugs_are_the_costliest_first(client, atlas):
     rows = bug_rows(atlas.folder, atlas.manifest, None)
     told = get(client, "bugs", limit=3)
-    assert (told["total"], told["cost"]) == (len(rows), sum(row["cost"] for row in rows))
+    assert (told["total"], told["cost"]) == (len(rows), sum(row["cost"] for row in rows)) == (4, 10.0)
     assert [bug["cost"] for bug in told["rows"]] == [row["cost"] for row in rows[:3]]
+    assert [parent["occurs"] for parent in told["rows"][0]["parents"]] == [each["occurs"] for each in rows[0]["parents"]]
     some = get(client, "bugs", head="l0h1")
-    assert {bug["head"] for bug in some["rows"]} <= {"L0H1"}
+    assert [(bug["head"], bug["cost"]) for bug in some["rows"]] == [("L0H1", 4.0), ("L0H1", 2.0)]
 
 
 def test_tokens_for_whoever_is_typing(client, atlas):
@@ -206,6 +230,10 @@ def test_tokens_for_whoever_is_typing(client, atlas):
     assert counts == sorted(counts, reverse=True)
     assert all(each["token"]["text"].startswith(("e", " e")) for each in told["tokens"])
     assert get(client, "suggest", start="no such token")["tokens"] == []
+    # Before the first letter, the commonest of all but for a space, which is what begins so itself.
+    common = [each["count"] for each in get(client, "suggest")["tokens"] if each["token"]["text"] != " "]
+    counted = [count for text, count in zip(atlas.words.texts, atlas.words.count.tolist(), strict=True) if text != " "]
+    assert common[:5] == sorted(counted, reverse=True)[:5]
 
 
 def test_one_layer_composes_with_nobody(client):
@@ -263,13 +291,54 @@ def test_an_atlas_is_built_below_the_studios_folder_and_served(folder, tmp_path)
     assert (tmp_path / "models" / "bare" / "atlas" / "manifest.json").is_file()
 
 
+def test_the_lines_build_what_the_page_does(tmp_path, headwater, monkeypatch):
+    run_recipe(read_recipe(tiny_recipe(tmp_path)), tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    made, place = [], tmp_path / "models" / "run" / "atlas"
+    with client_of(tmp_path, "run") as client:
+        told = client.get("/api/atlas/build", params={"model": "run"}).json()["lines"]
+        assert told["shell"] == "headwater atlas build run --corpus run/corpus --out models/run/atlas"
+        ways = (
+            lambda: events(client, "run"),
+            lambda: exec(told["python"], {}),
+            lambda: headwater(*shlex.split(told["shell"])[1:]),
+        )
+        for way in ways:
+            way()
+            # But for the manifest, which has the name that the model was given by.
+            made.append({name: each for name, each in contents(place).items() if name != "manifest.json"})
+            shutil.rmtree(place)
+    assert made[0]
+    assert made[0] == made[1] == made[2]
+
+
+@pytest.mark.parametrize(
+    ("source", "held_out", "shell"),
+    [
+        ('{ kind = "files", paths = ["a b.txt", "c.txt"] }', 0.05, "--text 'a b.txt' c.txt"),
+        ('{ kind = "standard-library" }', 0.05, "--text standard-library"),
+        # No option says how much is held out.
+        ('{ kind = "standard-library" }', 0.2, None),
+    ],
+)
+def test_the_text_of_an_atlas_is_the_models_own(folder, tmp_path, source, held_out, shell):
+    shutil.copytree(folder / "one" / "model", tmp_path / "mine")
+    recipe = re.sub("source = .*", f"source = {source}", tiny_recipe(tmp_path).read_text())
+    (tmp_path / "mine" / "recipe.toml").write_text(recipe.replace("held_out = 0.2", f"held_out = {held_out}"))
+    with client_of(tmp_path, "mine") as client:
+        told = client.get("/api/atlas/build", params={"model": "mine"}).json()["lines"]
+    assert told["shell"] == (
+        f"headwater atlas build mine {shell} --out models/mine/atlas" if shell else f"python -c {shlex.quote(told['python'])}"
+    )
+
+
 def test_what_cannot_be_built_is_told_and_one_is_built_at_a_time(folder, tmp_path):
     shutil.copytree(folder / "bare", tmp_path / "bare")
     (tmp_path / "models" / "bare" / "atlas").mkdir(parents=True)
     (tmp_path / "models" / "bare" / "atlas" / "letter.txt").write_text("mine")
     with client_of(tmp_path, "bare") as client:
         assert "letter.txt" in events(client, "bare")[-1]["error"]["given"]
-        client.app.app.state.building.add("bare")
+        client.app.app.state.memory.building.add("bare")
         answer = client.post("/api/atlas/build", params={"model": "bare"})
         assert answer.status_code == 409
         assert client.post("/api/atlas/build", params={"model": "../bare"}).status_code == 404

@@ -331,3 +331,29 @@ def test_an_atlas_whose_files_change_is_refused_also_while_it_is_searched(atlas_
         from headwater.studio.errors import nowhere
 
         assert str(tmp_path) not in nowhere(damaged.value.given, shelf.places)
+
+
+@pytest.mark.parametrize("target", ["/api/atlas/heads?atlas=tiny", "/api/atlas/compare?atlas=tiny&other=other"])
+def test_no_route_answers_from_an_atlas_that_changed_meanwhile(atlas_folder, tmp_path, monkeypatch, target):
+    from headwater.studio import atlas_compare, atlas_heads
+
+    for name in ("tiny", "other"):
+        shutil.copytree(atlas_folder, tmp_path / name)
+    table = next((tmp_path / "tiny" / "atlas").rglob("*.parquet"))
+    studio = Studio(filled(tmp_path, "tiny/model", "other/model"))
+    assert studio.ask(target).status == 200
+
+    def meanwhile(real):
+        def changed(*asked, **more):
+            found = real(*asked, **more)
+            os.utime(table, ns=(1, 1))
+            return found
+
+        return changed
+
+    monkeypatch.setattr(atlas_heads, "agreements", meanwhile(atlas_heads.agreements))
+    monkeypatch.setattr(atlas_compare, "diff", meanwhile(atlas_compare.diff))
+    try:
+        assert studio.ask(target).status == 409
+    finally:
+        studio.close()

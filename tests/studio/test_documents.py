@@ -32,11 +32,22 @@ SIZES = {"vocab": 40, "context": 16, "d_model": 12, "attention": Attention(heads
 KINDS = {
     "post": ModelConfig(layers=2, norm=PostNorm(), feed_forward=FeedForward(d_mlp=9), **SIZES),
     "post-attention": ModelConfig(layers=1, norm=PostNorm(), **SIZES),
+    "post-rms": ModelConfig(layers=1, norm=PostNorm(norm=RMSNorm()), feed_forward=FeedForward(d_mlp=9), **SIZES),
     "gated": ModelConfig(layers=1, norm=PreNorm(norm=RMSNorm()), feed_forward=GatedFeedForward(d_mlp=9), **SIZES),
     "parallel": ModelConfig(layers=1, norm=PreNorm(), feed_forward=FeedForward(d_mlp=9, reads="beside-attention"), **SIZES),
     "bare": ModelConfig(layers=1, norm=NoNorm(), feed_forward=FeedForward(d_mlp=9), **SIZES),
     "zero": ModelConfig(layers=0, vocab=40, context=16, d_model=12),
 }
+
+EQUATIONS = {letter: f"002-E10.{32 + number}" for number, letter in enumerate(("t1", "t2", "t3", "t4", "t5", "h"))}
+PRINTED = {
+    "post": EQUATIONS,
+    # Attention alone ends at t3, which is h: what the document has for its own h is made of what is not there.
+    "post-attention": {letter: EQUATIONS[letter] for letter in ("t1", "t2", "t3")},
+    # The document's norm is another one.
+    "post-rms": {letter: id_ for letter, id_ in EQUATIONS.items() if letter not in ("t3", "h")},
+}
+"""By model: the claims with the document's equations, where the model's block computes just that."""
 
 
 @pytest.fixture(scope="module")
@@ -223,9 +234,11 @@ def test_a_walk_through_a_block_of_any_kind_follows_its_equations(get, client, m
         assert step["length"] == pytest.approx(float(torch.tensor(step["vector"], dtype=torch.float64).norm()))
         assert step["equation"]["mathml"].startswith("<math")
     assert told["certificate"] <= told["bound"]
-    assert told["norm"] == {"post": "post", "post-attention": "post", "bare": "none"}.get(model, "pre")
-    printed = [step["claim"] for step in told["steps"]]
-    assert all((name is not None) == (told["norm"] == "post") for name in printed[1:])
+    assert told["norms"] == ("post-norm" if "post" in model else "no-norm" if model == "bare" else "pre-norm")
+    printed = {step["letters"][0]: step["claim"] for step in told["steps"] if step["claim"]}
+    assert printed == {letter: id_ for letter, id_ in PRINTED.get(model, {}).items() if letter in letters}
+    for step in told["steps"]:
+        assert step["claim"] is None or step["equation"]["latex"] == all_claims()[step["claim"]].formula
 
 
 def test_a_walk_says_what_the_lens_says(get):

@@ -13,6 +13,7 @@ from fastapi import Request
 from headwater.studio import errands
 from headwater.studio.errands import errand
 from headwater.studio.errors import Refused
+from headwater.studio.memory import Memory
 
 TESTS = Path(__file__).parent.parent
 
@@ -24,7 +25,7 @@ def ours(monkeypatch):
 
 
 def asking():
-    return Request({"type": "http", "app": SimpleNamespace(state=SimpleNamespace())})
+    return Request({"type": "http", "app": SimpleNamespace(state=SimpleNamespace(memory=Memory()))})
 
 
 def follow(*arguments, until=None, request=None, **ways):
@@ -43,7 +44,7 @@ def follow(*arguments, until=None, request=None, **ways):
     answer = errand(request, list(arguments), ended=lambda: ended.append(True), **ways)
     asyncio.run(answer({"type": "http"}, receive, send))
     assert ended == [True]
-    assert request.app.state.errands == set()
+    assert request.app.state.memory.errands == set()
     return b"".join(message.get("body", b"") for message in sent).decode()
 
 
@@ -95,7 +96,7 @@ def is_alive(pid):
 
 def test_a_few_at_a_time():
     request = asking()
-    request.app.state.errands = {object() for _ in range(errands.AT_ONCE)}
+    request.app.state.memory.errands = {object() for _ in range(errands.AT_ONCE)}
     ended = []
     with pytest.raises(Refused) as refused:
         errand(request, ["done", "x"], ended=lambda: ended.append(True))

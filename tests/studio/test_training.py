@@ -119,6 +119,18 @@ def test_heads_are_the_timelines_however_many_at_a_time(get, runs):
         assert (at["step"], told) == (moment.step, [(one.source, one.dest, one.out, one.lift) for one in moment.says])
 
 
+def test_a_snapshot_without_files_is_not_waited_for(get, runs):
+    empty = RunFolder(runs / "run").snapshot(20)
+    empty.mkdir()
+    try:
+        for route, query in (("/heads", {}), ("/said", {"head": "L0H0"}), ("/bigrams", {})):
+            told = get(route, training="run", **query)
+            assert told["left"] == 0, route
+        assert get("/heads", training="run")["steps"] == [0, 1, 2, 4, 8, 12]
+    finally:
+        empty.rmdir()
+
+
 def test_bigrams_are_the_studys(get, runs):
     study = bigram.of_training(runs / "run", often=100).plain()
     assert get("/bigrams", training="run", often=100, fresh=1)["left"] == 5
@@ -201,16 +213,16 @@ def test_news_of_one_that_has_ended_ends(client):
 
 
 def test_not_too_many_follow_at_once(app, client):
-    state = app.app.state
-    state.followers = FOLLOWERS
+    memory = app.app.state.memory
+    memory.followers = FOLLOWERS
     try:
         assert client.get("/api/training/live", params={"training": "run"}).status_code == 429
-        state.followers = FOLLOWERS - 1
+        memory.followers = FOLLOWERS - 1
         assert client.get("/api/training/live", params={"training": "run"}).status_code == 200
         # Its seat has been given back.
-        assert state.followers == FOLLOWERS - 1
+        assert memory.followers == FOLLOWERS - 1
     finally:
-        state.followers = 0
+        memory.followers = 0
 
 
 def lines(*steps, loss=3.0):

@@ -41,6 +41,10 @@ class Words:
         """One token, for people."""
         return self.shown[token]
 
+    def text(self, token: int) -> str | None:
+        """For programs: the token's exact text; None where it has none."""
+        return self.texts[token]
+
     @cached_property
     def _by_text(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from headwater.cli.terminal import note, say, show_json, show_table, use_cores, watched
 from headwater.cli.trees import show_tree
+from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from headwater.api import Model
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 NAME, TEXT, MOST = "one-layer", "for line in open(", 40
 ATLAS, SHOWN = Path("models/one-layer/atlas"), 12
+MARGIN = 15.0
+"""Seconds beyond those after which a studio gives a question up by itself, and says so."""
 
 
 def demo(*, browser: bool = True, json: bool = False) -> int:
@@ -66,7 +69,7 @@ def demo(*, browser: bool = True, json: bool = False) -> int:
 
 
 def _studio(*, browser: bool) -> bool:
-    """The studio on our own models, this one first; whether its first picture adds up, where that is asked."""
+    """The studio on our own models, this one first; without a browser, whether it was asked for its first picture and that adds up."""
     from headwater.cli.studio import OURS, tell
     from headwater.studio.serve import Place, serve
     from headwater.studio.shelf import fill
@@ -79,18 +82,25 @@ def _studio(*, browser: bool) -> bool:
 
     say("")
     serve(fill(OURS), Place(), tell if browser else look, browse=browser)
-    return all(adds_up)
+    return browser or adds_up == [True]
 
 
 def _first_picture(address: str) -> bool:
     """Ask a studio for a river, as its page does, and say how long that took and whether the parts add up."""
+    from headwater.studio.limits import SECONDS
+
     begun, (place, token) = time.monotonic(), address.split("/?token=")
     asked = urllib.request.Request(  # noqa: S310  (it is our own)
         f"{place}/api/river?" + urllib.parse.urlencode({"model": NAME, "text": TEXT}),
         headers={"authorization": f"Bearer {token}"},
     )
-    with urllib.request.urlopen(asked) as answer:  # noqa: S310
-        river = plain_json.load(answer)
+    try:
+        with urllib.request.urlopen(asked, timeout=SECONDS + MARGIN) as answer:  # noqa: S310
+            river = plain_json.load(answer)
+    except OSError as reason:
+        raise HeadwaterError(
+            f"no first picture ({reason})", "a studio that answers", "see what it said, and try again"
+        ) from reason
     good = river["certificate"] <= river["bound"]
     took = time.monotonic() - begun
     say(
@@ -104,10 +114,10 @@ def _skip_trigrams() -> "Found":
     from headwater.atlas.atlas import open_atlas
     from headwater.atlas.build import build_atlas
     from headwater.atlas.manifest import MANIFEST
-    from headwater.cli.trained import Wanted, corpus_for
+    from headwater.train.own_text import HELD_OUT, Wanted, corpus_for
 
     if not (ATLAS / MANIFEST).exists():
-        with watched("atlas") as tell, corpus_for(Path(NAME), Wanted([], None, held_out=0.05), tell) as corpus:
+        with watched("atlas") as tell, corpus_for(Path(NAME), Wanted([], None, HELD_OUT), tell) as corpus:
             build_atlas(NAME, ATLAS, corpus=corpus, progress=tell)
     with open_atlas(ATLAS) as atlas:
         return atlas.search(sort="nats", limit=SHOWN)

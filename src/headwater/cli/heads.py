@@ -109,8 +109,8 @@ def _choices(model: "Model", corpus: Path | None, *, offset: int, examples: int,
     import torch
 
     from headwater.circuits.norms import mean_scales
-    from headwater.cli.trained import check_words
     from headwater.text.corpus import open_corpus
+    from headwater.train.own_text import check_words
 
     text = open_corpus(corpus)
     check_words(text.tokenizer, model.tokenizer, model.config.vocab, str(corpus))

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from headwater.cli.terminal import show_json, show_table, use_cores, watched
-from headwater.cli.trained import opened, text_source
+from headwater.cli.trained import opened
 from headwater.errors import InputError
 from headwater.show.plots import check_plot, draw
+from headwater.train.own_text import text_source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.train.own_text import Wanted, check_words, corpus_for, text_source
+from headwater.train.own_text import Wanted, corpus_for
 
 if TYPE_CHECKING:
     from headwater.model.config import ModelConfig
     from headwater.model.weights import Weights
     from headwater.text.corpus import Corpus
-
-__all__ = ["Trained", "Wanted", "check_words", "corpus_for", "opened", "text_source"]
 
 
 @dataclass(frozen=True)

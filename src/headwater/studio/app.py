@@ -6,6 +6,7 @@ from starlette.types import ASGIApp
 from headwater.studio import atlas, attention, documents, page, river, shared, stream, training
 from headwater.studio.errors import RESPONSES, answer_errors
 from headwater.studio.guard import Door, Guard
+from headwater.studio.memory import Memory
 from headwater.studio.shelf import Shelf
 from headwater.studio.work import Desk
 from headwater.version import __version__
@@ -32,7 +33,7 @@ def describe() -> FastAPI:
 def studio(shelf: Shelf, door: Door, desk: Desk | None = None) -> ASGIApp:
     """Everything that a shelf holds, to whoever has the token."""
     app = describe()
-    app.state.shelf, app.state.desk = shelf, desk or Desk()
+    app.state.shelf, app.state.desk, app.state.memory = shelf, desk or Desk(), Memory()
     page.serve_files(app)
     app.include_router(page.router)
     return Guard(app, door)

@@ -1,7 +1,10 @@
 """What routes share: the studio that they belong to, and how their parameters and answers are described."""
 
+import math
+import re
+import shlex
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, SupportsFloat, TypeVar
 
 import numpy as np
 from fastapi import Query, Request, Response
@@ -9,15 +12,20 @@ from pydantic import BaseModel, ConfigDict
 
 from headwater.studio.errors import Refused
 from headwater.studio.limits import CELLS, TEXT
+from headwater.studio.memory import Memory
 from headwater.studio.shelf import Shelf
 from headwater.studio.work import Desk, Stop
-from headwater.version import __version__
+
+if TYPE_CHECKING:
+    from headwater.atlas.words import Words
+    from headwater.text.spoken import Spoken
+    from headwater.trace.run import Run
 
 Result = TypeVar("Result")
 
 
 class Answer(BaseModel):
-    """An answer in JSON; every one says by which line of Python and of shell it is had without the studio."""
+    """An answer in JSON. Those that hold numbers of a screen say in ``lines`` how the same are had without the studio."""
 
     model_config = ConfigDict(extra="forbid", ser_json_inf_nan="null")
 
@@ -28,6 +36,11 @@ class Lines(Answer):
     python: str
     shell: str
 
+    @staticmethod
+    def of(python: str, shell: str | None = None) -> "Lines":
+        """Some Python, and a command; where there is none of its own, Python's."""
+        return Lines(python=python, shell=shell or f"python -c {shlex.quote(python)}")
+
 
 class TokenTold(Answer):
     """A token: its exact text where it has one, how people read it, its id."""
@@ -35,6 +48,11 @@ class TokenTold(Answer):
     text: str | None
     shown: str
     id: int
+
+    @staticmethod
+    def of(words: "Spoken | Words", token: int) -> "TokenTold":
+        """A token of a vocabulary."""
+        return TokenTold(text=words.text(token), shown=words(token), id=token)
 
 
 Named = Annotated[str, Query(min_length=1, max_length=120, description="An id from the studio's shelf.")]
@@ -49,8 +67,16 @@ def shelf(request: Request) -> Shelf:
     return request.app.state.shelf
 
 
+def memory(request: Request) -> Memory:
+    """What the studio keeps between questions."""
+    return request.app.state.memory
+
+
 async def worked(request: Request, lane: str, compute: Callable[[Stop], Result]) -> Result:
-    """What ``compute`` finds, in a lane (``model``, ``search`` or ``files``), for as long as somebody waits for it."""
+    """What ``compute`` finds, in a lane (``model``, ``search`` or ``files``), for as long as somebody waits for it.
+
+    Whatever it takes from the shelf must have the same files afterwards; else the answer is refused.
+    """
     desk: Desk = request.app.state.desk
     there = shelf(request)
 
@@ -82,4 +108,27 @@ BINARY: dict[int | str, dict[str, Any]] = {
     }
 }
 """How a route that answers with ``numbers`` is described."""
-VERSION = __version__
+
+
+def finite(value: Any) -> float | None:
+    """A number as JSON has it: None for what is none, and for what is not finite.
+
+    >>> finite(1), finite(float("nan")), finite("1")
+    (1.0, None, None)
+    """
+    number = float(value) if isinstance(value, SupportsFloat) else math.nan
+    return number if math.isfinite(number) else None
+
+
+def number_in(text: str, *, has_words: bool) -> int | None:
+    """The id that ``#id`` names; where there are no words, a bare number is one too."""
+    number = re.fullmatch(r"#(\d{1,9})" if has_words else r"#?(\d{1,9})", text, re.ASCII)
+    return int(number[1]) if number else None
+
+
+def token_of(run: "Run", text: str | None) -> int | None:
+    """The token that a text is, or that ``#id`` names; none where nothing is said."""
+    if text is None:
+        return None
+    number = number_in(text, has_words=run.tokenizer is not None)
+    return run.find(text if number is None else number)

@@ -1,7 +1,5 @@
 """What the parts of the screen ``atlas`` share: an atlas that is read, its tokens, and the lines that ask for the same."""
 
-import math
-import shlex
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
@@ -24,15 +22,8 @@ Offset = Annotated[int, Query(ge=0, lt=2**40)]
 
 
 async def read(request: Request, name: str, compute: Callable[[Atlas, Stop], Result]) -> Result:
-    """What ``compute`` finds in an atlas, once its files are found to be the same before and after."""
-
-    def looked(stop: Stop) -> Result:
-        there = shelf(request)
-        found = compute(there.atlas(name), stop)
-        there.check_unchanged("atlas", name)
-        return found
-
-    return await worked(request, "search", looked)
+    """What ``compute`` finds in an atlas."""
+    return await worked(request, "search", lambda stop: compute(shelf(request).atlas(name), stop))
 
 
 def typed(request: Request, name: str) -> str:
@@ -42,7 +33,7 @@ def typed(request: Request, name: str) -> str:
 
 def token(atlas: Atlas, number: int) -> TokenTold:
     """A token of an atlas."""
-    return TokenTold(text=atlas.words.texts[number], shown=atlas.words(number), id=number)
+    return TokenTold.of(atlas.words, number)
 
 
 def pattern(given: str | None) -> Pattern | None:
@@ -68,15 +59,9 @@ def unknown(atlas: Atlas, slot: str, some: Pattern) -> Missing | None:
     return None
 
 
-def finite(value: Any) -> float | None:
-    """A number; None for what is none."""
-    return value if isinstance(value, int | float) and math.isfinite(value) else None
-
-
 def lines(python: str, command: str | None = None) -> Lines:
     """A line of Python, after ``import headwater as hw;``, and a command; where there is none of its own, Python's."""
-    whole = f"import headwater as hw; {python}"
-    return Lines(python=whole, shell=command or f"python -c {shlex.quote(whole)}")
+    return Lines.of(f"import headwater as hw; {python}", command)
 
 
 def inner(some: Mapping[str, Any] | None, *way: str) -> dict[str, Any]:

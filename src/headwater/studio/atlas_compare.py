@@ -1,16 +1,16 @@
 """Two atlases side by side."""
 
-import shlex
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 
 from headwater.atlas.atlas import Atlas
 from headwater.atlas.diff import Change, HeadChange, Standing, diff
-from headwater.studio.asked import Answer, HeadAsked, Lines, Named, TokenTold, shelf, worked
-from headwater.studio.atlas_asked import finite, lines, opening, token, typed
+from headwater.studio.asked import Answer, HeadAsked, Lines, Named, TokenTold, finite, shelf, worked
+from headwater.studio.atlas_asked import lines, opening, token, typed
 from headwater.studio.errors import Refused
 from headwater.studio.limits import PARTS
+from headwater.studio.lines import path_in_shell
 from headwater.studio.work import Stop
 
 router = APIRouter()
@@ -119,8 +119,6 @@ async def compare(
         _check(before, after, (there.atlases[atlas].name, there.atlases[other].name))
         stop()
         found = diff(before, after, name, limit=limit)
-        for each in (atlas, other):
-            there.check_unchanged("atlas", each)
         paths = typed(request, atlas), typed(request, other)
         only: dict[str, Any] = {"head": name} if name else {}
         python = (
@@ -141,7 +139,7 @@ async def compare(
             appeared=[_change(before, one) for one in found.appeared],
             vanished=[_change(before, one) for one in found.vanished],
             changed=[_change(before, one) for one in found.changed],
-            lines=lines(python, f"headwater atlas diff {' '.join(map(shlex.quote, paths))}{options} --json"),
+            lines=lines(python, f"headwater atlas diff {' '.join(map(path_in_shell, paths))}{options} --json"),
         )
 
     return await worked(request, "search", compute)

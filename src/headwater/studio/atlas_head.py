@@ -1,6 +1,5 @@
 """One head of an atlas: its eigenvalues and singular values, whether it copies, and its lists; and what tokens say by themselves."""
 
-import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -9,12 +8,11 @@ from fastapi import APIRouter, Query, Request
 from headwater.atlas.atlas import Atlas
 from headwater.atlas.found import Found
 from headwater.atlas.patterns import Pattern
-from headwater.studio.asked import Answer, HeadAsked, Lines, Named, TokenTold
+from headwater.studio.asked import Answer, HeadAsked, Lines, Named, TokenTold, finite
 from headwater.studio.atlas_asked import (
     Limit,
     Missing,
     Offset,
-    finite,
     in_python,
     inner,
     lines,
@@ -27,6 +25,7 @@ from headwater.studio.atlas_asked import (
 )
 from headwater.studio.atlas_heads import HeadTold, agreements, told
 from headwater.studio.errors import Refused
+from headwater.studio.lines import path_in_shell
 
 router = APIRouter()
 Table = Literal["says", "seeks", "sought", "said", "bigrams"]
@@ -65,6 +64,16 @@ class Eigenvalues(Answer):
     """Within which the eigenvalues of tokens turned at random lie."""
 
 
+class RanksTold(Answer):
+    """Where tokens stand in their own rows: shares of tokens, and the mean of how many stand before a token's own entry."""
+
+    top_1: float | None
+    top_5: float | None
+    top_10: float | None
+    last_10: float | None
+    mean: float | None
+
+
 class Circuit(Answer):
     """OV (does it say what it looks at?) or QK (does it look for what it looks from?)."""
 
@@ -74,7 +83,10 @@ class Circuit(Answer):
     centred: Eigenvalues | None
     diagonal: float | None
     diagonal_centred: float | None
-    ranks: dict[str, float | None]
+    ranks: RanksTold | None
+    ranks_by_frequency: RanksTold | None
+    """Where every token counts as often as it occurs."""
+    tokens: int | None
     singular_values: list[float]
     norm: float | None
     effective_rank: float | None
@@ -167,6 +179,10 @@ def _eigen(found: Mapping[str, Any] | None) -> Eigenvalues | None:
     )
 
 
+def _ranks(found: Mapping[str, Any] | None) -> RanksTold | None:
+    return RanksTold(**{name: finite(found.get(name)) for name in RanksTold.model_fields}) if found else None
+
+
 def _circuit(panel: Mapping[str, Any] | None, strength: Mapping[str, Any] | None) -> Circuit:
     panel, strength = panel or dict[str, Any](), strength or dict[str, Any]()
     return Circuit(
@@ -176,7 +192,9 @@ def _circuit(panel: Mapping[str, Any] | None, strength: Mapping[str, Any] | None
         centred=_eigen(panel.get("centred")),
         diagonal=finite(panel.get("diagonal")),
         diagonal_centred=finite(panel.get("diagonal_centred")),
-        ranks={name: finite(value) for name, value in inner(panel, "ranks").items()},
+        ranks=_ranks(panel.get("ranks")),
+        ranks_by_frequency=_ranks(panel.get("ranks_by_frequency")),
+        tokens=panel.get("tokens"),
         singular_values=strength.get("singular_values") or [],
         norm=finite(strength.get("norm")),
         effective_rank=finite(strength.get("effective_rank")),
@@ -216,7 +234,7 @@ async def head(request: Request, atlas: Named, head: HeadAsked) -> HeadPage:
             lowering=_strong(found, lists.strongest(lowering=True)),
             lines=lines(
                 f"print({opening(path)}.head({name!r}).strongest())",
-                f"headwater atlas search {shlex.quote(path)} --head {name} --limit {STRONGEST} --json",
+                f"headwater atlas search {path_in_shell(path)} --head {name} --limit {STRONGEST} --json",
             ),
         )
 

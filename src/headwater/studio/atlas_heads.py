@@ -1,6 +1,5 @@
 """All heads of an atlas at once: what each does, and who composes with whom."""
 
-import shlex
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -8,9 +7,10 @@ from fastapi import APIRouter, Request
 
 from headwater.atlas.about_heads import Behaviour, behaviours, links
 from headwater.atlas.atlas import Atlas
-from headwater.studio.asked import Answer, Lines, Named, shelf
-from headwater.studio.atlas_asked import finite, inner, lines, opening, read, typed
+from headwater.studio.asked import Answer, Lines, Named, finite, shelf
+from headwater.studio.atlas_asked import inner, lines, opening, read, typed
 from headwater.studio.limits import PARTS
+from headwater.studio.lines import path_in_shell
 
 router = APIRouter()
 Kind = Literal["Q", "K", "V"]
@@ -148,7 +148,7 @@ async def heads(request: Request, atlas: Named) -> AtlasTold:
             heads=[told(one, agreed.get(number)) for number, one in enumerate(found.summary["heads"])],
             verdicts=inner(found.summary, "copying_tally", "verdict"),
             given=found.summary.get("given", []),
-            lines=lines(f"print({opening(path)}.summary['heads'])", f"headwater atlas show {shlex.quote(path)} --json"),
+            lines=lines(f"print({opening(path)}.summary['heads'])", f"headwater atlas show {path_in_shell(path)} --json"),
         )
 
     return await read(request, atlas, compute)
@@ -170,7 +170,7 @@ async def composition(request: Request, atlas: Named, kind: Kind = "K") -> Compo
                 LinkTold(writer=link.writer, reader=link.reader.split(".")[0], kind=kind, score=link.score, excess=link.excess)
                 for link in all_links[:PARTS]
             ],
-            lines=lines(f"print({opening(path)}.summary['composition'])", f"cat {shlex.quote(path + '/heads.json')}"),
+            lines=lines(f"print({opening(path)}.summary['composition'])", f"cat {path_in_shell(path + '/heads.json')}"),
         )
 
     return await read(request, atlas, compute)

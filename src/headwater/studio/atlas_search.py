@@ -317,8 +317,8 @@ def _bug(atlas: Atlas, row: dict[str, Any]) -> Bug:
 
 
 @router.get("/atlas/suggest")
-async def suggest(request: Request, atlas: Named, start: Annotated[str, Query(min_length=1, max_length=200)]) -> Suggestions:
-    """Tokens that begin with a text, also after a space; the text itself first, then the commonest."""
+async def suggest(request: Request, atlas: Named, start: Annotated[str, Query(max_length=200)] = "") -> Suggestions:
+    """Tokens that begin with a text, also after a space; the text itself first, then the commonest: of no text, those."""
 
     def compute(opened: Atlas, _: object) -> Suggestions:
         found = opened.words.beginning(start, SUGGESTED)

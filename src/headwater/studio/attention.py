@@ -1,27 +1,35 @@
 """The screen ``attention``: where every head looks, what it carries from there, and why it looks there."""
 
-import shlex
-from typing import TYPE_CHECKING, Annotated, Literal
-from weakref import WeakKeyDictionary
+from typing import Annotated, Literal
+from weakref import ref
 
 from fastapi import APIRouter, Query, Request, Response
 
-from headwater.studio.asked import BINARY, Answer, HeadAsked, Lines, Named, Position, Text, TokenTold, numbers, shelf, worked
+from headwater.studio.asked import (
+    BINARY,
+    Answer,
+    HeadAsked,
+    Lines,
+    Named,
+    Position,
+    Text,
+    TokenTold,
+    memory,
+    numbers,
+    shelf,
+    worked,
+)
 from headwater.studio.errors import Refused
 from headwater.studio.limits import CELLS, ROWS
+from headwater.studio.lines import command, path_in_shell, recorded
 from headwater.studio.shared import told_token
 from headwater.studio.work import Stop
-from headwater.trace.patterns import why_told
+from headwater.trace.attend import Attending
+from headwater.trace.looks import SIDE, Survey, View, cells, survey
+from headwater.trace.patterns import looks_told, why_told
 from headwater.trace.run import Run
 
-if TYPE_CHECKING:
-    from headwater.trace.attend import Attending
-    from headwater.trace.looks import Survey
-
 router = APIRouter(tags=["attention"])
-SIDE = 64
-"""Cells on each side of a thumbnail."""
-View = Literal["pattern", "weighted", "scores"]
 ViewAsked = Annotated[
     View, Query(description="Attention; that times the length of what the head would write from there; scores.")
 ]
@@ -134,9 +142,6 @@ class Why(Answer):
     lines: Lines
 
 
-_surveys: "WeakKeyDictionary[Run, dict[int, Survey]]" = WeakKeyDictionary()
-
-
 @router.get("/attention")
 async def attention(
     request: Request,
@@ -156,7 +161,7 @@ async def attention(
             heads=config.heads if config.layers else 0,
             mask=config.attention.mask if config.attention else None,
             tokens=[told_token(run, int(token)) for token in run.tokens[0]],
-            facts=_facts(run, stop) if facts else None,
+            facts=_facts(_survey(request, run, SIDE, stop)) if facts else None,
             lines=_lines(shelf(request).models[model].name, text, run),
         )
 
@@ -178,11 +183,7 @@ async def thumbnails(
         side, heads = min(size, run.tokens.shape[1]), run.config.layers * run.config.heads
         if heads * side * side > CELLS:
             raise Refused(413, f"{heads:,} heads by {side} × {side} cells", f"at most {CELLS:,}", "ask for a smaller size")
-        found = _survey(run, size, stop)
-        small = found.pattern if view == "pattern" else found.weighted
-        if view == "weighted":
-            small = small / small.amax(dim=(1, 2), keepdim=True).clamp(min=1e-30)
-        return numbers((255 * small.double()).round().clamp(0, 255).to("cpu").numpy().astype("uint8"))
+        return numbers(_survey(request, run, size, stop).picture(view).numpy())
 
     return await worked(request, "model", compute)
 
@@ -196,8 +197,7 @@ async def pattern(request: Request, model: Named, text: Text, head: HeadAsked, v
         length = run.tokens.shape[1]
         if length**2 > CELLS:
             raise Refused(413, f"a pattern of {length:,} tokens", f"at most {int(CELLS**0.5):,}", "give a shorter text")
-        found = run.looks(head, view)
-        return numbers(found.masked_fill(found.isinf(), float("nan")).to("cpu").float().numpy())
+        return numbers(cells(run.looks(head, view)).numpy())
 
     return await worked(request, "model", compute)
 
@@ -224,31 +224,13 @@ async def why(  # noqa: PLR0913  (each is one choice a person makes)
     return await worked(request, "model", compute)
 
 
-def _survey(run: Run, side: int, stop: Stop) -> "Survey":
-    """All heads on a text: looked at once for numbers and pictures alike, and for as long as the run is at hand."""
-    from headwater.trace.looks import survey
-
-    known = _surveys.setdefault(run, {})
-    if side not in known:
-        known[side] = survey(run.frozen, side, stop)
-    return known[side]
+def _survey(request: Request, run: Run, side: int, stop: Stop) -> Survey:
+    """All heads on a text: looked at once for numbers and pictures alike. It is known by its run, which it does not hold."""
+    return memory(request).surveys.get((ref(run), side), lambda: survey(run.frozen, side, stop))
 
 
-def _facts(run: Run, stop: Stop) -> list[HeadLooks]:
-    return [
-        HeadLooks(
-            head=str(each.head),
-            layer=each.head.layer,
-            number=each.head.head,
-            previous=each.previous,
-            own=each.own,
-            first=each.first,
-            entropy=each.entropy,
-            even=each.even,
-            longest=each.longest,
-        )
-        for each in _survey(run, SIDE, stop).heads
-    ]
+def _facts(found: Survey) -> list[HeadLooks]:
+    return [HeadLooks.model_validate(looks_told(each)) for each in found.heads]
 
 
 def _why(run: Run, model: str, name: str, text: str, asked: tuple[str, int, int | None, int | None, int]) -> Why:
@@ -257,38 +239,22 @@ def _why(run: Run, model: str, name: str, text: str, asked: tuple[str, int, int 
     return Why(model=model, lines=_why_lines(name, text, run, found, most), **why_told(found, most))
 
 
-def _given(text: str, run: Run) -> tuple[str, str]:
-    """A text as Python and as a shell take it; by its ids where the one or the other would take it for something else."""
-    ids = [int(token) for token in run.tokens[0]]
-    plain = ",".join(map(str, ids))
-    if text.startswith("ids:"):
-        return repr(ids), f"--ids {plain}"
-    odd = text.startswith("-") or "\0" in text or any(0xD800 <= ord(letter) <= 0xDFFF for letter in text)
-    return (repr(ids) if odd else repr(text)), (f"--ids {plain}" if odd else shlex.quote(text))
-
-
 def _lines(name: str, text: str, run: Run) -> Lines:
-    python, shell = _given(text, run)
-    opened = f"import headwater as hw; run = hw.load({name!r}).record({python})"
+    opened = f"import headwater as hw; run = {recorded(name, text, run)}"
     if not run.config.layers:
-        return _both(f"{opened}; print(run.survey().heads)", f"headwater inspect {shlex.quote(name)} --json")
-    return _both(
+        return Lines.of(f"{opened}; print(run.survey().heads)", f"headwater inspect {path_in_shell(name)} --json")
+    return Lines.of(
         f"{opened}; print(*run.survey().heads, run['L0.pattern'][0, 0], sep='\\n')",
-        f"headwater attend {shlex.quote(name)} {shell} --head L0H0 --json",
+        command("attend", name, text, run, "--head L0H0 --json"),
     )
 
 
-def _why_lines(name: str, text: str, run: Run, found: "Attending", most: int) -> Lines:
-    python, shell = _given(text, run)
+def _why_lines(name: str, text: str, run: Run, found: Attending, most: int) -> Lines:
     places = [found.dest, found.source, *([] if found.against is None else [found.against])]
     against = "" if found.against is None else f" --against {found.against}"
-    return _both(
-        f"import headwater as hw; run = hw.load({name!r}).record({python}); "
+    options = f"--head {found.head} --dest {found.dest} --source {found.source}{against} --most {most} --json"
+    return Lines.of(
+        f"import headwater as hw; run = {recorded(name, text, run)}; "
         f"print(run.attend({str(found.head)!r}, {', '.join(map(str, places))}).plain({most}))",
-        f"headwater attend {shlex.quote(name)} {shell} --head {found.head} --dest {found.dest} --source {found.source}"
-        f"{against} --most {most} --json",
+        command("attend", name, text, run, options),
     )
-
-
-def _both(python: str, shell: str) -> Lines:
-    return Lines(python=python, shell=shell)

@@ -106,9 +106,9 @@ def _documents(lang: Language) -> Documents:
             ContradictionTold(ids=list(each.ids), right=list(each.right), text=prose(each.text(lang)))
             for each in contradictions()
         ],
-        lines=Lines(  # noqa: S604  (shown, not run)
-            python='from headwater.claims.registry import all_claims\nprint(*all_claims().values(), sep="\\n")',
-            shell=f"headwater claims --lang {lang} --json",
+        lines=Lines.of(
+            'from headwater.claims.registry import all_claims\nprint(*all_claims().values(), sep="\\n")',
+            f"headwater claims --lang {lang} --json",
         ),
     )
 

@@ -3,31 +3,31 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import torch
 from fastapi import APIRouter, Query, Request
+from torch import Tensor
 
 from headwater.claims.figures.block import post_norm
 from headwater.claims.registry import all_claims
 from headwater.errors import InputError
 from headwater.model.config import ModelConfig, NoNorm, PostNorm, RMSNorm
 from headwater.shapes import floats
-from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenTold, shelf, worked
-from headwater.studio.documents_heads import run_line, shell_line
+from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenTold, finite, shelf, worked
 from headwater.studio.documents_measured import given, item_of
 from headwater.studio.errors import Refused
 from headwater.studio.formulas import Formula, formula
-from headwater.studio.shared import Said, told_token
+from headwater.studio.lines import command, recorded, text_in_python
+from headwater.studio.shared import Norms, Said, norms_of, told_said, told_token
 from headwater.studio.work import Stop
 from headwater.trace.question import within
+from headwater.trace.rounding import Apart, sums_apart
 from headwater.trace.run import Run
-from headwater.trace.view.lens import Lens
-from headwater.trace.view.stages import Role, see
+from headwater.trace.view.stages import Role, Seen, see
 
 router = APIRouter()
 LETTERS = ("t0", "t1", "t2", "t3", "t4", "t5", "h")
 PRINTED = {letter: f"002-E10.{31 + number}" for number, letter in enumerate(LETTERS) if number}
 """By step: the claim that holds the document's own equation, of a post-norm block."""
-Operation = Literal["in", "attention", "add", "norm", "feed_forward", "same"]
+Operation = Literal["in", "attention", "add", "norm", "feed_forward"]
 Layer = Annotated[int, Query(ge=-(2**31), le=2**31, description="Of a block; from the last where it is negative.")]
 WhoseBlock = Annotated[
     Literal["model", "document"],
@@ -64,7 +64,7 @@ class Walked(Answer):
     """A block and what it did with one token."""
 
     model: str
-    norm: Literal["none", "pre", "post"]
+    norms: Norms
     layers: int
     layer: int
     position: int
@@ -89,20 +89,23 @@ async def block(
         number = within(layer, run.config.layers, "layer")
         at = within(position, run.tokens.shape[1], "position")
         name = item_of(request, model).name if of == "model" else None
-        return _walked(model, run, number, at, _lines(name, text, at))
+        return _walked(model, run, number, at, _lines(name, text, run, at))
 
     return await worked(request, "model", compute)
 
 
-def _lines(model: str | None, text: str, at: int) -> Lines:
+def _lines(model: str | None, text: str, run: Run, at: int) -> Lines:
+    """How to have it of a model; without one, of the document's block."""
     if model is None:
-        python = (
+        return Lines.of(
             "from headwater.claims.figures.block import post_norm\nfrom headwater.claims.given import Given\n"
-            f"with Given() as given:\n    print(post_norm(given)[0].record({text!r}).stream([{at}], top=3))"
+            f"with Given() as given:\n    print(post_norm(given)[0].record({text_in_python(text, run)}).stream([{at}], top=3))",
+            "headwater claims 003-FIG5 --json",
         )
-        return Lines(python=python, shell="headwater claims 003-FIG5 --json")  # noqa: S604  (shown, not run)
-    python = f"import headwater as hw\nprint({run_line(model, text)}.stream([{at}], top=3))"
-    return Lines(python=python, shell=shell_line("stream", model, text, f"--position {at} --top 3 --json"))
+    return Lines.of(
+        f"import headwater as hw\nprint({recorded(model, text, run)}.stream([{at}], top=3))",
+        command("stream", model, text, run, f"--position {at} --top 3 --json"),
+    )
 
 
 def _document_run(request: Request, text: str, stop: Stop) -> Run:
@@ -120,10 +123,9 @@ def _document_run(request: Request, text: str, stop: Stop) -> Run:
 def _walked(model: str, run: Run, layer: int, at: int, lines: Lines) -> Walked:
     seen, view = see(run, [at]), run.stream([at], top=3)
     steps: list[StepTold] = []
-    for step in _steps(run.config, layer):
+    for step in _steps(run.config):
         stage = seen.stage(f"L{layer}.{step.letters[0]}")
         row, vector = view.index(stage.name), seen[stage.name][0].double()
-        cosine = float(view.cosine_before[row, 0])
         steps.append(
             StepTold(
                 letters=step.letters,
@@ -132,46 +134,39 @@ def _walked(model: str, run: Run, layer: int, at: int, lines: Lines) -> Walked:
                 operation=step.operation,
                 reads=step.reads,
                 equation=_equation(step, run.config),
-                claim=PRINTED.get(step.letters[-1]) if isinstance(run.config.norm, PostNorm) else None,
+                claim=_printed(step, run.config),
                 vector=floats(vector),
                 length=float(view.norm[row, 0]),
                 mean=float(vector.mean()),
                 deviation=float(vector.std(correction=0)),
-                cosine=None if cosine != cosine else cosine,  # noqa: PLR0124  (not a number where there is nothing before)
-                lens=_said(run, view.lenses[row]),
+                cosine=finite(view.cosine_before[row, 0]),
+                lens=told_said(run, view.lenses[row].likeliest(0)),
                 entropy=float(view.lenses[row].entropy[0]),
             )
         )
-    norm = "post" if isinstance(run.config.norm, PostNorm) else "none" if isinstance(run.config.norm, NoNorm) else "pre"
-    certificate, bound = _certificate(steps, torch.finfo(run["embed"].dtype).eps)
+    apart = _added_up(seen, layer)
     return Walked(
         model=model,
-        norm=norm,
+        norms=norms_of(run.config),
         layers=run.config.layers,
         layer=layer,
         position=at,
         tokens=[told_token(run, int(token)) for token in run.tokens[0]],
         steps=steps,
-        certificate=certificate,
-        bound=bound,
+        certificate=apart.certificate,
+        bound=apart.bound,
         lines=lines,
     )
 
 
-def _said(run: Run, lens: Lens) -> list[Said]:
-    return [Said(token=told_token(run, token), probability=p) for token, p in lens.likeliest(0)]
+def _added_up(seen: Seen, layer: int) -> Apart:
+    """The steps of a block that are sums, against what they are the sums of."""
 
+    def vector(letter: str) -> Tensor:
+        return seen[f"L{layer}.{letter}"][0]
 
-def _certificate(steps: list[StepTold], unit: float) -> tuple[float, float]:
-    """The largest difference between a step that is a sum and what it is the sum of; and what rounding may come to."""
-    vectors = {letter: torch.tensor(step.vector, dtype=torch.float64) for step in steps for letter in step.letters}
-    off, size = 0.0, 0.0
-    for step in steps:
-        if step.operation == "add":
-            parts = [vectors[letter] for letter in step.reads]
-            off = max(off, float((sum(parts[1:], parts[0]) - vectors[step.letters[0]]).abs().max()))
-            size = max(size, *(float(part.abs().max()) for part in parts))
-    return off, 4 * unit * size
+    adding = [step for step in _steps(seen.record.config) if step.operation == "add"]
+    return sums_apart([(vector(step.letters[0]), [vector(letter) for letter in step.reads]) for step in adding])
 
 
 @dataclass(frozen=True)
@@ -181,7 +176,7 @@ class _Step:
     reads: list[str]
 
 
-def _steps(config: ModelConfig, layer: int) -> list[_Step]:
+def _steps(config: ModelConfig) -> list[_Step]:
     """The steps of a block in order; those that hold the same numbers are one."""
     if isinstance(config.norm, PostNorm):
         whole = [_Step(["t1"], "attention", ["t0"]), _Step(["t2"], "add", ["t0", "t1"]), _Step(["t3"], "norm", ["t2"])]
@@ -204,14 +199,16 @@ def _steps(config: ModelConfig, layer: int) -> list[_Step]:
     return [*found, _Step(["t5"], "feed_forward", reads), _Step(["h"], "add", ["t3", "t5"])]
 
 
+def _printed(step: _Step, config: ModelConfig) -> str | None:
+    """The claim with the document's equation of a step; none where this block computes something else there."""
+    is_theirs = isinstance(config.norm, PostNorm) and not (step.operation == "norm" and isinstance(config.norm.norm, RMSNorm))
+    return PRINTED.get(step.letters[0]) if is_theirs else None
+
+
 def _equation(step: _Step, config: ModelConfig) -> Formula:
-    """The document's own equation where the block is post-norm, else the same letters in the order of this block."""
-    if isinstance(config.norm, PostNorm) and step.operation != "in":
-        found = formula(
-            all_claims()[PRINTED[step.letters[-1] if step.letters[-1] != "h" or len(step.letters) == 1 else "t3"]].formula
-        )
-    else:
-        found = formula(_written(step, config))
+    """The document's own equation where the block computes that, else the same letters in the order of this block."""
+    printed = _printed(step, config)
+    found = formula(all_claims()[printed].formula if printed else _written(step, config))
     assert found is not None, "every step has one"
     return found
 

@@ -1,6 +1,5 @@
 """The documents' figures, drawn from real tensors, and the numbers that they are drawn from."""
 
-from collections import OrderedDict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -10,10 +9,9 @@ from headwater.claims.claim import Language
 from headwater.claims.figures.drawings import Drawing, drawing_of
 from headwater.claims.registry import chosen
 from headwater.show.looks import Look, Theme
-from headwater.studio.asked import Answer, Lines, worked
+from headwater.studio.asked import Answer, Lines, memory, worked
 from headwater.studio.documents_measured import given
 from headwater.studio.errors import Refused
-from headwater.studio.limits import PICTURE
 from headwater.studio.plain_data import plain
 from headwater.studio.work import Stop
 
@@ -49,10 +47,10 @@ async def figure_data(request: Request, id: FigureId) -> FigureData:  # noqa: A0
     drawing = await worked(request, "files", lambda stop: _drawing(id))
 
     def compute(stop: Stop) -> FigureData:
-        lines = Lines(  # noqa: S604  (shown, not run)
-            python="from headwater.claims.figures.drawings import drawing_of\nfrom headwater.claims.given import Given\n"
+        lines = Lines.of(
+            "from headwater.claims.figures.drawings import drawing_of\nfrom headwater.claims.given import Given\n"
             f'with Given() as given:\n    print(drawing_of("{drawing.id}").data(given))',
-            shell=f"headwater claims {drawing.id} --figures figures",
+            f"headwater claims {drawing.id} --figures figures",
         )
         return FigureData(id=drawing.id, data=plain(drawing.data(given(request, None, stop))), lines=lines)
 
@@ -67,16 +65,5 @@ def _drawing(name: str) -> Drawing:
 
 
 def _drawn(request: Request, drawing: Drawing, look: Look, stop: Stop) -> bytes:
-    """Drawn once for each look; what has not been asked for longest is forgotten first."""
-    state = request.app.state
-    if not hasattr(state, "figures"):
-        state.figures = OrderedDict[tuple[str, Look], bytes]()
-    kept: OrderedDict[tuple[str, Look], bytes] = state.figures
-    key = (drawing.id, look)
-    if key not in kept:
-        kept[key] = drawing.file(given(request, None, stop), look)
-    kept.move_to_end(key)
-    found = kept[key]
-    while len(kept) > 1 and sum(map(len, kept.values())) > PICTURE:
-        kept.popitem(last=False)
-    return found
+    """Drawn once for each look."""
+    return memory(request).figures.get((drawing.id, look), lambda: drawing.file(given(request, None, stop), look))

@@ -1,6 +1,5 @@
 """One head at one position, for two figures: attention as a weighted combination of values, and as a soft lookup at any temperature."""
 
-import shlex
 from typing import Annotated
 
 import torch
@@ -14,9 +13,11 @@ from headwater.shapes import floats
 from headwater.studio.asked import Answer, HeadAsked, Lines, Named, Position, Text, TokenTold, shelf, worked
 from headwater.studio.documents_measured import item_of
 from headwater.studio.errors import Refused
+from headwater.studio.lines import command, recorded
 from headwater.studio.shared import Said, said, told_token
 from headwater.studio.work import Stop
 from headwater.trace.question import within
+from headwater.trace.rounding import mixture_apart
 from headwater.trace.run import Run
 from headwater.trace.view.lookup import BETAS, Lookup, head_lookup
 from headwater.trace.view.normed import length
@@ -117,10 +118,10 @@ async def lookup(
         given = item_of(request, model).name
         python = (
             "import headwater as hw\nfrom headwater.trace.view.lookup import head_lookup\n"
-            f'print(head_lookup({run_line(given, text)}, "{name}", {at}, [{beta!r}]))'
+            f'print(head_lookup({recorded(given, text, run)}, "{name}", {at}, [{beta!r}]))'
         )
         temperature = f" --temperature {1 / beta!r}" if beta else ""
-        shell = shell_line("stream", given, text, f"--position {at} --head {name}{temperature} --json")
+        shell = command("stream", given, text, run, f"--position {at} --head {name}{temperature} --json")
         return LookupTold(
             **vars(_told(model, run, name, at)),
             best=list(found.best),
@@ -128,7 +129,7 @@ async def lookup(
             spread=found.spread,
             series=_series(found),
             hard=floats(found.hard),
-            lines=Lines(python=python, shell=shell),
+            lines=Lines.of(python, shell),
         )
 
     return await worked(request, "model", compute)
@@ -143,25 +144,25 @@ async def combination(
     def compute(stop: Stop) -> CombinationTold:
         run, name, at = _asked(request, (model, text), head, position, stop)
         found, site = head_lookup(run, name, at, [1.0]), f"L{name.layer}."
-        mixed = run[f"{site}mixed"][0, name.head, at].double()
+        mixed = run[f"{site}mixed"][0, name.head, at]
         told = _told(model, run, name, at)
-        weights = torch.tensor(told.weights, dtype=torch.float64)
+        apart = mixture_apart(torch.tensor(told.weights, dtype=torch.float64), found.values, mixed)
         given = item_of(request, model).name
         python = (
             "import headwater as hw\n"
-            f"run = {run_line(given, text)}\n"
+            f"run = {recorded(given, text, run)}\n"
             f'print(run["{site}pattern"][0, {name.head}, {at}], run["{site}mixed"][0, {name.head}, {at}])'
         )
-        shell = shell_line("attend", given, text, f"--head {name} --dest {at} --json")
+        shell = command("attend", given, text, run, f"--head {name} --dest {at} --json")
         return CombinationTold(
             **vars(told),
-            mixed=floats(mixed),
-            mixed_length=float(length(mixed[None])),
+            mixed=floats(mixed.double()),
+            mixed_length=float(length(mixed[None].double())),
             write_length=float(length(run[f"{site}head_writes"][0, name.head, [at]].double())),
-            certificate=float((weights @ found.values - mixed).abs().max()),
-            bound=_rounding(run, weights, found.values),
+            certificate=apart.certificate,
+            bound=apart.bound,
             next=said(run, at, 5),
-            lines=Lines(python=python, shell=shell),
+            lines=Lines.of(python, shell),
         )
 
     return await worked(request, "model", compute)
@@ -217,25 +218,3 @@ def _vectors(rows: Tensor) -> list[list[float]] | None:
 
 def _series(found: Lookup) -> list[Looked]:
     return [Looked(**{name: each[name] for name in Looked.model_fields}) for each in found.plain()["series"]]
-
-
-def _rounding(run: Run, weights: Tensor, values: Tensor) -> float:
-    """What adding up in the run's format may lose: half a unit for each product and each sum."""
-    unit = torch.finfo(run["embed"].dtype).eps
-    return float((len(weights) + 2) * unit * (weights[:, None] * values.abs()).sum(dim=0).max())
-
-
-def run_line(model: str, text: str) -> str:
-    """In Python: what a model does with a text."""
-    ids = text.removeprefix("ids:").replace(",", " ").split()
-    given = f"[{', '.join(ids)}]" if text.startswith("ids:") else repr(text)
-    return f"hw.load({model!r}).record({given})"
-
-
-def shell_line(verb: str, model: str, text: str, options: str) -> str:
-    """On the command line: a verb about a model and a text; one that begins with a dash would be taken for an option."""
-    if text.startswith("ids:"):
-        return f"headwater {verb} {shlex.quote(model)} --ids {shlex.quote(text.removeprefix('ids:'))} {options}"
-    if text.startswith("-"):
-        return f"printf %s {shlex.quote(text)} | headwater {verb} {shlex.quote(model)} - {options}"
-    return f"headwater {verb} {shlex.quote(model)} {shlex.quote(text)} {options}"

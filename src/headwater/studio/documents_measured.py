@@ -1,8 +1,5 @@
 """A claim, measured for the page: the numbers as the library found them, and as readers of a language write them."""
 
-import math
-import shlex
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,8 +13,9 @@ from headwater.claims.labels import ROLE, bound, number, numbers
 from headwater.claims.registry import chosen, code_of
 from headwater.claims.verdicts import Answer as Found
 from headwater.claims.verdicts import ask
-from headwater.studio.asked import Answer, Lines, shelf
+from headwater.studio.asked import Answer, Lines, finite, memory, shelf
 from headwater.studio.formulas import Piece, prose
+from headwater.studio.lines import path_in_shell
 from headwater.studio.shelf import Item, model_files, stamp
 from headwater.studio.work import Stop
 
@@ -84,7 +82,7 @@ def item_of(request: Request, model: str) -> Item:
     return shelf(request).models[model]
 
 
-class _Watched(Given):
+class Watched(Given):
     """What claims are measured on, looked after: between two things that it makes, it sees whether somebody still waits."""
 
     stop: Stop | None = None
@@ -98,15 +96,12 @@ class _Watched(Given):
 
 def given(request: Request, model: str | None, stop: Stop) -> Given:
     """The reference models, or one of the shelf among them; what they have made stays for the next question. In the lane ``model`` alone."""
-    state = request.app.state
-    if not hasattr(state, "givens"):
-        state.givens = OrderedDict[object, _Watched]()
-    kept: OrderedDict[object, _Watched] = state.givens
+    kept = memory(request).givens
     item = None if model is None else item_of(request, model)
     key = None if item is None else (item.id, stamp(model_files(item.path)))
     if key not in kept:
         # By its path, which nobody is told: the name as it was given counts from where the studio was started.
-        kept[key] = _Watched() if item is None else _Watched(str(item.path), called=item.name)
+        kept[key] = Watched() if item is None else Watched(str(item.path), called=item.name)
     kept.move_to_end(key)
     while len(kept) > KEPT:
         kept.popitem(last=False)[1].__exit__(None, None, None)
@@ -125,7 +120,7 @@ def told(found: Found, lang: Language, model: str | None = None) -> Measured:
     """What a check found, for the page."""
     finding, words = found.finding, found.claim.words(lang)
     own = "" if model is None else f", model={model!r}"
-    option = "" if model is None else f" --model {shlex.quote(model)}"
+    option = "" if model is None else f" --model {path_in_shell(model)}"
     return Measured(
         id=found.claim.id,
         verdict=finding.verdict,
@@ -133,15 +128,15 @@ def told(found: Found, lang: Language, model: str | None = None) -> Measured:
         ok=found.ok,
         supported=finding.supported,
         leading=number(finding.leading.measured, lang),
-        measured=_finite(finding.leading.measured),
+        measured=finite(finding.leading.measured),
         on=finding.on,
         examples=list(finding.examples),
         facts=[_fact(fact, words.facts.get(fact.name, fact.name), lang) for fact in finding.facts],
         code=code_of(found.claim.id),
         seconds=found.seconds,
-        lines=Lines(  # noqa: S604  (shown, not run)
-            python=f'import headwater as hw\nprint(hw.measure("{found.claim.id}"{own})[0])',
-            shell=f"headwater claims {found.claim.id} --lang {lang}{option} --json",
+        lines=Lines.of(
+            f'import headwater as hw\nprint(hw.measure("{found.claim.id}"{own})[0])',
+            f"headwater claims {found.claim.id} --lang {lang}{option} --json",
         ),
     )
 
@@ -153,10 +148,10 @@ def _fact(fact: Fact, label: str, lang: Language) -> FactTold:
         role_said=ROLE[lang][fact.role],
         name=fact.name,
         label=prose(label),
-        measured=_finite(fact.measured),
+        measured=finite(fact.measured),
         shown=number(fact.measured, lang),
         relation=fact.relation,
-        bound=_finite(fact.bound) if is_held else None,
+        bound=finite(fact.bound) if is_held else None,
         bound_shown=bound(fact, lang),
         passes=fact.passes if is_held else None,
         printed=list(fact.printed),
@@ -164,7 +159,3 @@ def _fact(fact: Fact, label: str, lang: Language) -> FactTold:
         printed_shown=numbers(fact.printed, lang) if fact.printed else "",
         right_shown=numbers(fact.right, lang) if fact.printed else "",
     )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -1,14 +1,13 @@
 """The whole way of one token through a model, with its numbers: text, tokens, embeddings, blocks, logits."""
 
-import math
-
 from fastapi import APIRouter, Request
 
 from headwater.shapes import floats, whole
-from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenTold, shelf, worked
-from headwater.studio.documents_heads import check_length, run_line, shell_line
+from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenTold, finite, shelf, worked
+from headwater.studio.documents_heads import check_length
 from headwater.studio.documents_measured import item_of
-from headwater.studio.shared import Said, told_token
+from headwater.studio.lines import command, recorded
+from headwater.studio.shared import Said, told_said, told_token
 from headwater.studio.work import Stop
 from headwater.trace.question import within
 from headwater.trace.run import Run
@@ -91,10 +90,9 @@ async def overview(request: Request, model: Named, text: Text, position: Positio
         run = shelf(request).run(model, text, stop)
         at = within(position, check_length(run), "position")
         name = item_of(request, model).name
-        found = f"{run_line(name, text)}"
-        lines = Lines(
-            python=f"import headwater as hw\nrun = {found}\nprint(run.top({at}, {BEST}), run.stream([{at}], top=3))",
-            shell=shell_line("stream", name, text, f"--position {at} --top 3 --json"),
+        lines = Lines.of(
+            f"import headwater as hw\nrun = {recorded(name, text, run)}\nprint(run.top({at}, {BEST}), run.stream([{at}], top=3))",
+            command("stream", name, text, run, f"--position {at} --top 3 --json"),
         )
         return _overview(model, run, at, lines, stop)
 
@@ -120,7 +118,7 @@ def _overview(model: str, run: Run, at: int, lines: Lines, stop: Stop) -> Overvi
         embedding=_vector(seen, view, "embed"),
         positions=_vector(seen, view, "positions") if "positions" in run else None,
         start=_vector(seen, view, start),
-        start_lens=_said(run, view, first),
+        start_lens=told_said(run, view.lenses[first].likeliest(0)),
         blocks=blocks,
         final=_vector(seen, view, "final"),
         logits=[
@@ -135,7 +133,6 @@ def _block(run: Run, seen: Seen, view: StreamView, layer: int, at: int) -> Block
     out, site = view.index(f"L{layer}.h"), f"L{layer}."
     pattern = run[f"{site}pattern"][0, :, at]
     best = pattern.argmax(dim=-1)
-    cosine = float(view.cosine_before[out, 0])
     heads = [
         OverviewHead(
             head=f"L{layer}H{head}",
@@ -151,15 +148,11 @@ def _block(run: Run, seen: Seen, view: StreamView, layer: int, at: int) -> Block
         attention=_vector(seen, view, f"{site}attention"),
         feed_forward=_vector(seen, view, f"{site}feed_forward") if run.config.feed_forward is not None else None,
         out=_vector(seen, view, f"L{layer}.h"),
-        cosine=cosine if math.isfinite(cosine) else None,
-        lens=_said(run, view, out),
+        cosine=finite(view.cosine_before[out, 0]),
+        lens=told_said(run, view.lenses[out].likeliest(0)),
     )
 
 
 def _vector(seen: Seen, view: StreamView, name: str) -> VectorTold:
     values = seen[name][0].double()
     return VectorTold(length=float(view.norm[view.index(name), 0]), first=floats(values[:COORDINATES]))
-
-
-def _said(run: Run, view: StreamView, row: int) -> list[Said]:
-    return [Said(token=told_token(run, token), probability=p) for token, p in view.lenses[row].likeliest(0)]

@@ -44,7 +44,7 @@ def atlas(model: str, out: str) -> None:
     """Build an atlas, or finish one that was begun there."""
     from headwater.atlas.build import build_atlas
     from headwater.model.sources import look
-    from headwater.train.own_text import Wanted, corpus_for
+    from headwater.train.own_text import HELD_OUT, Wanted, corpus_for
 
     tell = telling()
     tell("reading", 0.0)
@@ -53,7 +53,7 @@ def atlas(model: str, out: str) -> None:
         build_atlas(model, out, progress=tell)
         say({"done": out})
         return
-    with corpus_for(Path(model), Wanted(None, None, held_out=0.05), tell) as corpus:
+    with corpus_for(Path(model), Wanted(None, None, HELD_OUT), tell) as corpus:
         build_atlas(model, out, corpus=corpus, progress=tell)
     say({"done": out})
 

@@ -19,6 +19,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from headwater.errors import HeadwaterError
+from headwater.studio.asked import memory
 from headwater.studio.errors import Refused, nowhere, places_of
 
 MODULE = "headwater.studio.errand"
@@ -43,20 +44,12 @@ def errand(
     ``told`` makes of an event what is sent, as one that says where something was written becomes one that says by which id it is found. ``ended`` is called
     once, however it ends.
     """
-    running: set[object] = _running(request)
+    running = memory(request).errands
     if len(running) >= AT_ONCE:
         ended()
         raise Refused(429, f"{AT_ONCE} errands that are being done", "one that ends", "wait for it")
     places = places_of(request)
     return _Followed(running, arguments, lambda event: _nowhere(told(event), places), ended)
-
-
-def _running(request: Request) -> set[object]:
-    """What this studio's errands are at the moment."""
-    state = request.app.state
-    if not hasattr(state, "errands"):
-        state.errands = set[object]()
-    return state.errands
 
 
 class _Followed(StreamingResponse):

@@ -1,7 +1,6 @@
 """How an error becomes an answer: one JSON body, what was given, what is needed, what to do."""
 
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -85,11 +84,13 @@ def nowhere(text: str, places: Iterable[tuple[Path, str]]) -> str:
 @cache
 def _around() -> tuple[str, ...]:
     """Folders below which whatever is read lies, or may."""
-    with suppress(OSError):
-        found = [headwater.__file__ + "/../..", sys.prefix, os.path.expanduser("~"), tempfile.gettempdir(), os.getcwd()]  # noqa: PTH109, PTH111  (they may not be there)
-        whole = {Path(os.path.abspath(place)) for place in found}  # noqa: PTH100
-        return tuple(f"{place}/" for each in whole for place in {each, each.resolve()} if len(each.parts) > 1)
-    return ()
+    found = {Path(headwater.__file__).parents[1], Path(sys.prefix), Path(tempfile.gettempdir())}
+    for look in (Path.home, Path.cwd):
+        # Somebody may have no home, and the folder that this was started in may have gone: the others are hidden all the same.
+        with suppress(OSError, RuntimeError):
+            found.add(look())
+    whole = {path for place in found for path in (place.absolute(), place.resolve())}
+    return tuple(f"{place}/" for place in whole if len(place.parts) > 1)
 
 
 def places_of(request: Request) -> list[tuple[Path, str]]:

@@ -21,7 +21,7 @@ PARTS = 400
 CELLS = 4_194_304
 """Numbers in one binary answer: 16 MB of float32, a pattern over 2,048 tokens."""
 PICTURE = 24_000_000
-"""Bytes of a drawn figure."""
+"""Bytes of drawn figures that stay at hand."""
 SECONDS = 120.0
 """After which a question is given up."""
 WAITING = 300
@@ -32,5 +32,9 @@ RUNS_BYTES = 768 * 2**20
 """Of runs that stay at hand for the next question about the same text."""
 MODELS_BYTES = 6 * 2**30
 """Of models that stay loaded; the one that was asked longest ago goes first."""
+KNOWN_BYTES = 256 * 2**20
+"""Of what has been found out about trainings: numbers at their snapshots, and the pairs of their texts."""
+SURVEYS_BYTES = 64 * 2**20
+"""Of what all heads look at, in numbers and small pictures."""
 FOLLOWERS = 64
 """Connections that are told of progress at one time."""

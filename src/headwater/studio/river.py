@@ -4,12 +4,13 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenName, TokenTold, shelf, worked
-from headwater.studio.river_asked import Asking, begins_like, lines_of, number_in
+from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenName, TokenTold, number_in, shelf, worked
+from headwater.studio.river_asked import Asking, begins_like
 from headwater.studio.shared import Said, said
 from headwater.studio.work import Stop
 from headwater.text.spoken import Spoken
 from headwater.trace.check import rounding_bound
+from headwater.trace.confluence import BUDGET, MOST
 from headwater.trace.parts import Split
 from headwater.trace.river import asked_for, logits_of, river_told
 from headwater.trace.run import Run
@@ -105,6 +106,8 @@ class Total(Answer):
 class RiverTotals(Answer):
     """Tokens, positions and biases add up to the logit; heads and layers do not, since one reads what another wrote."""
 
+    value: float
+    """The logit, or the difference, that they add up to: the model's own number."""
     tokens: list[float]
     positions: float | None
     biases: float | None
@@ -145,15 +148,15 @@ async def river(
     request: Request,
     logit: Asking,
     open: Opened = "",  # noqa: A002  (its name in the address)
-    most: Most = 6,
-    auto: Budget = 40,
+    most: Most = MOST,
+    auto: Budget = BUDGET,
 ) -> River:
     """Why a token has its logit after a position, upstream to the tokens."""
 
     def compute(stop: Stop) -> River:
         run = shelf(request).run(logit.model, logit.text, stop)
         why = logit.explain(run)
-        lines = lines_of(shelf(request).models[logit.model].name, logit.text, why, centred=logit.centred)
+        lines = logit.lines(shelf(request).models[logit.model].name, run, why)
         return River(model=logit.model, lines=lines, **river_told(why, asked_for(open, most, auto), stop))
 
     return await worked(request, "model", compute)
@@ -180,6 +183,7 @@ def _totals(run: Run, why: Split, bound: float) -> RiverTotals:
         [Total(name=name, value=value[0]) for name, value in found[some].items()] for some in ("writes", "layers")
     )
     return RiverTotals(
+        value=why.value,
         tokens=found["tokens"][0],
         positions=None if found["positions"] is None else sum(found["positions"][0]),
         biases=sum(biases) if biases else None,
@@ -197,6 +201,7 @@ def _centred_totals(run: Run, why: Split, bound: float) -> RiverTotals:
     placed = [part.value for part in split.parts if part.kind == "position"]
     others = [part.value for part in split.parts if part.kind not in ("token", "position")]
     return RiverTotals(
+        value=why.value,
         tokens=[values.get(at, 0.0) for at in range(run.tokens.shape[1])],
         positions=sum(placed) if placed else None,
         biases=sum(others) if others else None,
@@ -231,7 +236,7 @@ def _words(request: Request, model: str, like: str, stop: Stop) -> Words:
     spoken = Spoken(loaded.tokenizer)
 
     def told(token: int) -> TokenTold:
-        return TokenTold(text=spoken.text(token), shown=spoken(token), id=token)
+        return TokenTold.of(spoken, token)
 
     number = number_in(like, has_words=loaded.tokenizer is not None)
     if number is not None:

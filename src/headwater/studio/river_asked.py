@@ -1,13 +1,12 @@
 """What is asked of a river, as it stands in an address, and as it is asked without a studio."""
 
-import re
-import shlex
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends
 
-from headwater.studio.asked import Lines, Named, Position, Text, TokenName
+from headwater.studio.asked import Lines, Named, Position, Text, TokenName, token_of
+from headwater.studio.lines import command, recorded
 from headwater.studio.work import Stop
 from headwater.text.tokenizer import Tokenizer
 from headwater.trace.parts import Split
@@ -28,7 +27,19 @@ class Logit:
 
     def explain(self, run: Run) -> Split:
         """Its parts."""
-        return run.explain(self.position, token_of(run, self.token), token_of(run, self.against), centred=self.centred)
+        token, against = (token_of(run, text or None) for text in (self.token, self.against))
+        return run.explain(self.position, token, against, centred=self.centred)
+
+    def lines(self, name: str, run: Run, why: Split) -> Lines:
+        """The same logit of the model of that name with the same parts, without a studio."""
+        position, (token, *against) = why.facts["position"], logits_of(why)
+        asked = [str(position), str(token), *map(str, against), *(["centred=True"] if self.centred else [])]
+        options = [f"--position {position}", f"--token '#{token}'", *(f"--against '#{each}'" for each in against)]
+        options += ["--centred"] * self.centred + ["--most 20", "--json"]
+        return Lines.of(
+            f"import headwater as hw; print({recorded(name, self.text, run)}.explain({', '.join(asked)}))",
+            command("explain", name, self.text, run, " ".join(options)),
+        )
 
 
 def logit_asked(
@@ -44,40 +55,6 @@ def logit_asked(
 
 
 Asking = Annotated[Logit, Depends(logit_asked)]
-
-
-def number_in(text: str, *, has_words: bool) -> int | None:
-    """The id that ``#id`` names; where there are no words, a bare number is one too."""
-    number = re.fullmatch(r"#(\d{1,9})" if has_words else r"#?(\d{1,9})", text, re.ASCII)
-    return int(number[1]) if number else None
-
-
-def token_of(run: Run, text: str) -> int | None:
-    """The token that a text is, or that ``#id`` names; none where nothing is said."""
-    if not text:
-        return None
-    number = number_in(text, has_words=run.tokenizer is not None)
-    return run.find(text if number is None else number)
-
-
-def lines_of(model: str, text: str, why: Split, *, centred: bool) -> Lines:
-    """The same logit with the same parts, without a studio."""
-    position, (token, *against) = why.facts["position"], logits_of(why)
-    asked = [str(position), str(token), *map(str, against), *(["centred=True"] if centred else [])]
-    ids = text.removeprefix("ids:").replace(",", " ").split() if text.startswith("ids:") else None
-    given = repr(text) if ids is None else f"[{', '.join(ids)}]"
-    python = f"import headwater as hw; print(hw.load({model!r}).record({given}).explain({', '.join(asked)}))"
-    options = [f"--position {position}", f"--token '#{token}'", *(f"--against '#{each}'" for each in against)]
-    options += ["--centred"] * centred + ["--most 20", "--json"]
-    named, said = shlex.quote(model), shlex.quote(text)
-    if ids is not None:
-        begin = f"headwater explain {named} --ids {shlex.quote(','.join(ids))}"
-    elif text.startswith("-"):
-        begin = f"printf %s {said} | headwater explain {named} -"
-    else:
-        begin = f"headwater explain {named} {said}"
-    told = f"{begin} {' '.join(options)}"
-    return Lines(python=python, shell=told)
 
 
 def begins_like(tokenizer: Tokenizer, text: str, count: int, stop: Stop) -> list[int]:

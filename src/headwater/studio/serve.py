@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,6 +78,8 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
         super().__init__(config)
         self._desk = desk
+        self.failed: Exception | None = None
+        """What went wrong with whoever was told the address."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End."""
@@ -85,7 +88,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(shelf: Shelf, place: Place, ready: Callable[[str], bool], *, browse: bool = True) -> None:
-    """Serve until interrupted; ``ready`` is told the address once it answers, and says whether to go on."""
+    """Serve until interrupted; ``ready`` is told the address once it answers, and says whether to go on. What it raises ends it, and is raised here."""
     sockets = [_bound(place)]
     port = sockets[0].getsockname()[1]
     shown = _written("127.0.0.1" if place.host in ("", "0.0.0.0", "localhost") else place.host)  # noqa: S104  (it is compared, not bound)
@@ -116,8 +119,12 @@ def serve(shelf: Shelf, place: Place, ready: Callable[[str], bool], *, browse: b
         server.run(sockets)
     finally:
         if not desk.rest(REST_SECONDS):
+            if server.failed is not None:
+                traceback.print_exception(server.failed)
             sys.stdout.flush()
             os._exit(130)
+    if server.failed is not None:
+        raise server.failed
 
 
 def _written(host: str) -> str:
@@ -152,12 +159,17 @@ def _bound(place: Place) -> socket.socket:
     raise AssertionError("the last port is any that is free")
 
 
-def _tell(server: uvicorn.Server, address: str, ready: Callable[[str], bool], browse: bool) -> None:  # noqa: FBT001  (a thread's target)
+def _tell(server: _Server, address: str, ready: Callable[[str], bool], browse: bool) -> None:  # noqa: FBT001  (a thread's target)
     while not server.started:
         time.sleep(0.01)
         if server.should_exit:
             return
-    if not ready(address):
+    goes_on = False
+    try:
+        goes_on = ready(address)
+    except Exception as error:  # noqa: BLE001  (it is raised again where the server ends)
+        server.failed = error
+    if not goes_on:
         server.should_exit = True
     elif browse:
         webbrowser.open(address)

@@ -1,21 +1,26 @@
 """What all screens ask: what there is, and a text as tokens with what the model would say next."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from headwater.model.config import ModelConfig
-from headwater.settings import kind_of
+from headwater.model.config import ModelConfig, NoNorm, PostNorm
 from headwater.shapes import whole
-from headwater.studio.asked import VERSION, Answer, Named, Text, TokenTold, shelf, worked
+from headwater.studio.asked import Answer, Named, Text, TokenTold, shelf, worked
 from headwater.studio.work import Stop
 from headwater.trace.run import Run
+from headwater.version import __version__
 
 router = APIRouter(tags=["shared"])
 TEXTS = ("for line in open(", "def main(argv=None):\n    parser =", "import os\nimport sys\n\nclass")
 """To begin with, in the tokens of our own models."""
 PREDICTED = 64
 """Positions of a text whose next tokens are told in one answer."""
+
+
+Norms = Literal["no-norm", "pre-norm", "post-norm"]
+"""Where norms stand."""
 
 
 class ModelTold(Answer):
@@ -28,7 +33,7 @@ class ModelTold(Answer):
     d_model: int
     vocab: int
     context: int
-    norm: str
+    norms: Norms
     has_words: bool
     has_feed_forward: bool
     atlas: str | None
@@ -106,7 +111,7 @@ def _shelf(request: Request) -> ShelfTold:
         [Thing(id=each.id, name=each.name) for each in list(items.values())] for items in (there.atlases, there.trainings)
     )
     atlases, trainings = things
-    return ShelfTold(version=VERSION, models=models, atlases=atlases, trainings=trainings)
+    return ShelfTold(version=__version__, models=models, atlases=atlases, trainings=trainings)
 
 
 def _texts(config: ModelConfig, *, has_words: bool) -> list[str]:
@@ -116,6 +121,11 @@ def _texts(config: ModelConfig, *, has_words: bool) -> list[str]:
     return ["ids:" + ",".join(map(str, range(min(3, config.context, config.vocab))))]
 
 
+def norms_of(config: ModelConfig) -> Norms:
+    """Where a model's norms stand."""
+    return "no-norm" if isinstance(config.norm, NoNorm) else "post-norm" if isinstance(config.norm, PostNorm) else "pre-norm"
+
+
 def _sizes(config: ModelConfig) -> dict[str, Any]:
     return {
         "layers": config.layers,
@@ -123,7 +133,7 @@ def _sizes(config: ModelConfig) -> dict[str, Any]:
         "d_model": config.d_model,
         "vocab": config.vocab,
         "context": config.context,
-        "norm": kind_of(type(config.norm)),
+        "norms": norms_of(config),
         "has_feed_forward": config.feed_forward is not None,
     }
 
@@ -157,12 +167,17 @@ async def tokens(
 
 def told_token(run: Run, token: int) -> TokenTold:
     """A token of a run's model."""
-    return TokenTold(text=run.words.text(token), shown=run.words(token), id=token)
+    return TokenTold.of(run.words, token)
 
 
 def said(run: Run, position: int, count: int) -> list[Said]:
     """The likeliest tokens after a position."""
-    return [Said(token=told_token(run, token), probability=p) for token, p in run.top(position, count)]
+    return told_said(run, run.top(position, count))
+
+
+def told_said(run: Run, likeliest: Iterable[tuple[int, float]]) -> list[Said]:
+    """Tokens with their probabilities."""
+    return [Said(token=told_token(run, token), probability=p) for token, p in likeliest]
 
 
 @router.post("/{kind}/{name}/reopen")

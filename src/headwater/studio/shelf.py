@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headwater.api import Model
     from headwater.atlas.atlas import Atlas
     from headwater.model.config import ModelConfig
+    from headwater.model.reorder import Order
     from headwater.model.source import Source
     from headwater.trace.run import Run
     from headwater.train.folder import RunFolder
@@ -101,9 +102,7 @@ class Shelf:
     _open: "OrderedDict[tuple[str, str], _Opened]" = field(default_factory=OrderedDict[tuple[str, str], _Opened])
     _were: dict[tuple[str, str], _Opened] = field(default_factory=dict[tuple[str, str], _Opened])
     """What had to make room, without what was in it: its files must still be those when it is read again."""
-    _runs: "OrderedDict[tuple[str, tuple[int, ...]], Run]" = field(
-        default_factory=OrderedDict[tuple[str, tuple[int, ...]], "Run"]
-    )
+    _runs: "OrderedDict[tuple[str, Order | None, tuple[int, ...]], Run]" = field(default_factory=OrderedDict[Any, "Run"])
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _doors: dict[tuple[str, str], threading.RLock] = field(default_factory=dict[tuple[str, str], threading.RLock])
     """Held while a thing is read: one that takes its time keeps nobody from the others."""
@@ -146,8 +145,8 @@ class Shelf:
 
         return RunFolder(_known(self.trainings, name, "training").path)
 
-    def run(self, model: str, text: str, stop: Stop) -> "Run":
-        """What a model did with a text; ``ids:1,2,3`` is a text by its tokens."""
+    def run(self, model: str, text: str, stop: Stop, order: "Order | None" = None) -> "Run":
+        """What a model did with a text, or would do with its norms in another order; ``ids:1,2,3`` is a text by its tokens."""
         from headwater.studio.opened import give_back, record_until
 
         # A run makes sites again when it is asked for them, and keeps them: it is no thing for two threads.
@@ -158,11 +157,11 @@ class Shelf:
         tokens = opened.value.tokens(_ids(text) if text.startswith("ids:") else text)
         if tokens.shape[1] > TOKENS:
             raise Refused(413, f"a text of {tokens.shape[1]:,} tokens", f"at most {TOKENS:,}", "give a shorter one")
-        key = (model, tuple(int(token) for token in tokens[0]))
+        key = (model, order, tuple(int(token) for token in tokens[0]))
         with self._lock:
             found = self._runs.get(key)
         if found is None:
-            found = record_until(opened.value, tokens, stop)
+            found = record_until(opened.value if order is None else opened.value.reordered(order), tokens, stop)
         with self._lock:
             # Unless it has been opened anew meanwhile: then this one is of a model that nobody asks about any more.
             if self._open.get(("model", model)) is opened:
@@ -199,12 +198,6 @@ class Shelf:
                     raise changed(name)
         finally:
             self._used.things = before
-
-    def check_unchanged(self, kind: str, name: str) -> None:
-        """The same for one thing, at once."""
-        there = self._open.get((kind, name))
-        if there is not None and not there.is_fresh:
-            raise changed(name)
 
     def reopen(self, kind: str, name: str) -> None:
         """Forget what lies open of a thing, so that its files are read anew."""
@@ -349,7 +342,7 @@ def fill(models: Sequence[str | Path], atlases: Sequence[str | Path] = (), here:
         beside = (source.path / "atlas", source.path.parent / "atlas", shelf.atlas_place(item.id))
         found = next((place for place in beside if _is_atlas(place)), None)
         if found is not None:
-            shelf.atlas_of[item.id] = _add(shelf.atlases, item.id, f"{given}", found, _typed(found, shelf.here)).id
+            shelf.atlas_of[item.id] = _add(shelf.atlases, item.id, str(given), found, _typed(found, shelf.here)).id
     for given in atlases:
         path = Path(given)
         if not _is_atlas(path):

@@ -1,6 +1,5 @@
 """The screen ``stream``: the residual stream of a position through the documents' stages, and one measure of it at all positions."""
 
-import shlex
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -9,14 +8,28 @@ from pydantic import BaseModel, Field
 from headwater.errors import InputError
 from headwater.model.config import ModelConfig
 from headwater.model.reorder import Order
-from headwater.studio.asked import BINARY, Answer, Lines, Named, Position, Text, TokenName, TokenTold, numbers, shelf, worked
+from headwater.studio.asked import (
+    BINARY,
+    Answer,
+    Lines,
+    Named,
+    Position,
+    Text,
+    TokenName,
+    TokenTold,
+    numbers,
+    shelf,
+    token_of,
+    worked,
+)
 from headwater.studio.errors import Refused
+from headwater.studio.lines import command, text_in_python
 from headwater.studio.shared import told_token
-from headwater.studio.stream_runs import Asked, beside, find, orders, run_of
+from headwater.studio.stream_runs import Asked, beside, orders, run_of
 from headwater.studio.stream_told import OneStream, lens_positions, one_stream
 from headwater.studio.work import Stop
 from headwater.trace.run import Run
-from headwater.trace.view.measures import VECTORS
+from headwater.trace.view.measures import VECTORS, LensMeasure, VectorMeasure
 from headwater.trace.view.measures import overview as look_over
 from headwater.trace.view.stream import StreamView
 from headwater.trace.view.stream import stream as look
@@ -62,20 +75,21 @@ async def stream(request: Request, asked: Annotated[StreamAsked, Query()]) -> St
         there = shelf(request)
         run = there.run(asked.model, asked.text, stop)
         item = there.models[asked.model]
-        token = find(run, asked.token)
+        token = token_of(run, asked.token)
         view = _view(run, asked.position, token, asked.top, stop)
         one = one_stream(run, view, asked.model, item.name, "own")
-        second = None
+        streams, second = [(one, run)], None
         if asked.other is not None:
             other = beside(request, Asked(asked.model, asked.text, run), asked.other, one, stop)
             seen = _view(other.run, other.position, other.token, asked.top, stop)
             second = one_stream(other.run, seen, other.model, other.name, other.order, is_same=other.token is not None)
+            streams.append((second, other.run))
         return StreamTold(
             one=one,
             other=second,
             tokens=[told_token(run, int(each)) for each in run.tokens[0]],
             orders=orders(run.config),
-            lines=_lines(asked, run, [one] + ([second] if second else [])),
+            lines=_lines(asked, streams),
         )
 
     return await worked(request, "model", compute)
@@ -85,7 +99,12 @@ def _view(run: Run, position: int, token: int | None, top: int, stop: Stop) -> S
     return look(run, positions=[position], token=token, top=top, words=run.words, tell=stop)
 
 
-Measure = Literal["norm", "cosine_before", "cosine_embed", "cosine_final", "p", "rank", "entropy"]
+Measure = Literal["length", "cosine_before", "cosine_embed", "cosine_final", "probability", "rank", "entropy"]
+OF_LIBRARY: dict[Measure, VectorMeasure | LensMeasure] = {
+    "length": "norm", "cosine_before": "cosine_before", "cosine_embed": "cosine_embed", "cosine_final": "cosine_final",
+    "probability": "p", "rank": "rank", "entropy": "entropy",
+}  # fmt: skip
+"""What answers name as everywhere, the library by a letter or by its symbol."""
 
 
 class OverviewAsked(BaseModel):
@@ -93,7 +112,7 @@ class OverviewAsked(BaseModel):
 
     model: Named
     text: Text
-    measure: Measure = "norm"
+    measure: Measure = "length"
     order: Literal["own", "pre", "post"] = Field("own", description="The same weights with norms elsewhere.")
     token: TokenName | None = None
     first: Annotated[int, Query(ge=0, le=2**31, description="The first position.")] = 0
@@ -107,9 +126,10 @@ async def overview(request: Request, asked: Annotated[OverviewAsked, Query()]) -
     def compute(stop: Stop) -> Response:
         run = run_of(request, asked.model, asked.text, asked.order, stop)
         positions = _positions(run, asked.first, asked.count)
-        if asked.measure not in VECTORS:
+        measure = OF_LIBRARY[asked.measure]
+        if measure not in VECTORS:
             _check_work(run.config, len(positions))
-        found = look_over(run, asked.measure, positions=positions, token=find(run, asked.token), tell=stop)
+        found = look_over(run, measure, positions=positions, token=token_of(run, asked.token), tell=stop)
         return numbers(found.values, first=asked.first)
 
     return await worked(request, "model", compute)
@@ -130,29 +150,21 @@ def _check_work(config: ModelConfig, positions: int) -> None:
             413,
             given,
             f"at most {most:,} at once",
-            "ask for fewer by first and count, or for a norm or a cosine, at all of them",
+            "ask for fewer by first and count, or for a length or a cosine, at all of them",
         )
 
 
-def _lines(asked: StreamAsked, run: Run, streams: list[OneStream]) -> Lines:
-    """The same numbers by Python and by shell, a line for each stream."""
-    text = asked.text
-    given = [int(token) for token in run.tokens[0]] if text.startswith("ids:") else text
+def _lines(asked: StreamAsked, streams: list[tuple[OneStream, Run]]) -> Lines:
+    """The same numbers by Python and by shell, a line for each stream; each in the tokens of its own model."""
     python, shell = list[str](), list[str]()
-    for each in streams:
-        order = "" if each.order == "own" else f".reordered({each.order!r})"
-        token = "" if each.why in ("next", "likeliest") else f", token={each.chosen.id}"
-        model = f"hw.load({each.name!r}){order}"
-        python.append(f"print({model}.record({given!r}).stream([{each.position}]{token}, top={asked.top}).plain())")
-        norms = "" if each.order == "own" else f" --norms {each.order}"
-        name = "" if each.why in ("next", "likeliest") else f" --token '#{each.chosen.id}'"
-        words = [shlex.quote(each.name), _in_shell(text, run)]
-        shell.append(f"headwater stream {' '.join(words)}{norms} --position {each.position}{name} --top {asked.top} --json")
-    return Lines(python="\n".join(["import headwater as hw", *python]), shell="\n".join(shell))
-
-
-def _in_shell(text: str, run: Run) -> str:
-    """A text as one word of a shell; by its ids where it would be taken for an option or cannot be written."""
-    if text.startswith(("ids:", "-")) or "\0" in text:
-        return "--ids " + ",".join(str(int(token)) for token in run.tokens[0])
-    return shlex.quote(text)
+    for each, run in streams:
+        is_chosen, is_own = each.why not in ("next", "likeliest"), each.order == "own"
+        model = f"hw.load({each.name!r})" + ("" if is_own else f".reordered({each.order!r})")
+        token = f", token={each.chosen.id}" if is_chosen else ""
+        given = text_in_python(asked.text, run)
+        python.append(f"print({model}.record({given}).stream([{each.position}]{token}, top={asked.top}).plain())")
+        norms = "" if is_own else f"--norms {each.order} "
+        named = f" --token '#{each.chosen.id}'" if is_chosen else ""
+        options = f"{norms}--position {each.position}{named} --top {asked.top} --json"
+        shell.append(command("stream", each.name, asked.text, run, options))
+    return Lines.of("\n".join(["import headwater as hw", *python]), "\n".join(shell))

@@ -1,7 +1,5 @@
 """Runs that stand beside each other: another model's of the same text, or the same weights' with norms elsewhere."""
 
-import re
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,8 +14,6 @@ from headwater.studio.stream_told import OneStream
 from headwater.studio.work import Stop
 from headwater.trace.run import Run
 
-KEPT = 2
-"""Runs of reordered models that stay at hand; the shelf keeps those of models as they are."""
 ELSEWHERE: dict[str, Order] = {"~pre": "pre", "~post": "post"}
 
 
@@ -42,14 +38,6 @@ class Beside:
     token: int | None
 
 
-def find(run: Run, token: str | None) -> int | None:
-    """The token that a text is, or that ``#id`` names; where there are no words, a number is one too. None stays none."""
-    if token is None:
-        return None
-    number = re.fullmatch(r"#(\d{1,9})" if run.tokenizer else r"#?(\d{1,9})", token, re.ASCII)
-    return run.find(int(number[1]) if number else token)
-
-
 def orders(config: ModelConfig) -> list[Order]:
     """Where else this model's norms could stand."""
     return [order for order in ("pre", "post") if order != _own(config) and _is_possible(config, order)]
@@ -69,37 +57,22 @@ def _is_possible(config: ModelConfig, order: Order) -> bool:
 
 def run_of(request: Request, model: str, text: str, order: Literal["own", "pre", "post"], stop: Stop) -> Run:
     """What a model did with a text, or would do with its norms elsewhere."""
-    own = shelf(request).run(model, text, stop)
-    return own if order == "own" else _elsewhere(request, Asked(model, text, own), order, stop)
-
-
-def _elsewhere(request: Request, asked: Asked, order: Order, stop: Stop) -> Run:
-    from headwater.studio.opened import record_until
-
-    if order not in orders(asked.run.config):
-        given = f"{asked.model} with norms {order}"
-        needed = (
-            "another order than its own"
-            if _own(asked.run.config) == order
-            else "blocks whose writes can be normalised one at a time"
-        )
-        raise Refused(422, given, needed, "leave it out, or choose another model of the shelf")
-    kept: OrderedDict[tuple[str, str, tuple[int, ...]], Run] = request.app.state.__dict__.setdefault("elsewhere", OrderedDict())
-    key = (asked.model, order, tuple(int(token) for token in asked.run.tokens[0]))
-    found = kept.pop(key, None)
-    if found is None or found.weights.W_E is not asked.run.weights.W_E:
-        found = record_until(shelf(request).model(asked.model).reordered(order), asked.run.tokens, stop)
-    kept[key] = found
-    while len(kept) > KEPT:
-        kept.popitem(last=False)
-    return found
+    there = shelf(request)
+    if order == "own":
+        return there.run(model, text, stop)
+    config = there.model(model).config
+    if order not in orders(config):
+        is_own = _own(config) == order
+        needed = "another order than its own" if is_own else "blocks whose writes can be normalised one at a time"
+        raise Refused(422, f"{model} with norms {order}", needed, "leave it out, or choose another model of the shelf")
+    return there.run(model, text, stop, order)
 
 
 def beside(request: Request, asked: Asked, other: str, one: OneStream, stop: Stop) -> Beside:
     """The other stream at the same place of the text, about the same token where there is one."""
     if other in ELSEWHERE:
         order = ELSEWHERE[other]
-        run = _elsewhere(request, asked, order, stop)
+        run = run_of(request, asked.model, asked.text, order, stop)
         return Beside(asked.model, one.name, order, run, one.position, one.chosen.id)
     there = shelf(request)
     run = there.run(other, asked.text, stop)

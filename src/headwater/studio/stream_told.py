@@ -1,45 +1,18 @@
 """How a view of the stream is told: by facts, so that a page may say them in any language."""
 
-import math
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headwater.model.config import ModelConfig
-from headwater.settings import kind_of
-from headwater.studio.asked import Answer, TokenTold
-from headwater.studio.shared import told_token
-from headwater.trace.view.stages import stages
+from headwater.studio.asked import Answer, TokenTold, finite
+from headwater.studio.shared import Norms, norms_of, told_token
+from headwater.trace.view.stages import Made, Role, stages
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from headwater.trace.run import Run
     from headwater.trace.view.normed import Normed
     from headwater.trace.view.stages import Stage
     from headwater.trace.view.stream import StreamView
 
-Made: TypeAlias = Literal[
-    "token",
-    "position",
-    "token-and-position",
-    "block-input",
-    "attention",
-    "attention-added",
-    "feed-forward",
-    "feed-forward-added",
-    "normalised",
-]
-MADE: dict[str, Made] = {
-    "the token": "token",
-    "the position": "position",
-    "token and position": "token-and-position",
-    "into the block": "block-input",
-    "attention": "attention",
-    "attention added": "attention-added",
-    "feed-forward": "feed-forward",
-    "feed-forward added": "feed-forward-added",
-    "normalised": "normalised",
-}
-"""By a stage's words, what made it."""
 LENS_WORK = 2e11
 """What the logit lens may cost in one answer, in multiplications and what goes along with each logit: some ten seconds of one core."""
 PER_LOGIT = 512
@@ -51,7 +24,7 @@ class LensTold(Answer):
     """A token that a stage would say."""
 
     token: TokenTold
-    p: float | None
+    probability: float | None
 
 
 class StageTold(Answer):
@@ -63,17 +36,17 @@ class StageTold(Answer):
     """Of the block that it stands in."""
     letter: str
     """The documents' t0, t1 … t5, h; embed, positions, start or final outside of blocks."""
-    role: Literal["stream", "write", "copy"]
+    role: Role
     made: Made
     """By what it came about."""
     of: str | None
     """The stage that it is written to, copied from, or that comes before."""
-    norm: float | None
+    length: float | None
     cosine_before: float | None
     cosine_embed: float | None
     cosine_final: float | None
     top: list[LensTold]
-    p: float | None
+    probability: float | None
     rank: int
     entropy: float | None
     shares: list[float | None] | None
@@ -115,12 +88,12 @@ class OneStream(Answer):
     """As the model was given when the studio was started."""
     order: Literal["own", "pre", "post"]
     """Where its norms stand, where not as the model was made."""
-    norm: str
-    """no-norm, pre-norm or post-norm, as it ran."""
+    norms: Norms
+    """As it ran."""
     layers: int
     vocab: int
-    length: int
-    """Tokens of the text."""
+    positions: int
+    """Of the text."""
     lens_positions: int
     """At how many positions at once the logit lens is had in an overview."""
     position: int
@@ -131,7 +104,7 @@ class OneStream(Answer):
     """Why that one: it was asked for, comes next in the text, is the likeliest after its end, or is the one that stands beside it."""
     stages: list[StageTold]
     components: list[ComponentTold]
-    norms: list[NormTold]
+    normed: list[NormTold]
     certificate: float | None
     bound: float | None
 
@@ -153,10 +126,10 @@ def one_stream(
         model=model,
         name=name,
         order=order,
-        norm=kind_of(type(run.config.norm)),
+        norms=norms_of(run.config),
         layers=run.config.layers,
         vocab=run.config.vocab,
-        length=len(view.tokens),
+        positions=len(view.tokens),
         lens_positions=lens_positions(run.config),
         position=position,
         token=told_token(run, int(view.tokens[position])),
@@ -164,32 +137,32 @@ def one_stream(
         why=why,
         stages=[_stage(run, view, row, stage) for row, stage in enumerate(view.stages)],
         components=[_component(each) for each in view.shares],
-        norms=[_norm(each) for each in view.norms],
-        certificate=_number(view.certificate),
-        bound=_number(view.bound),
+        normed=[_norm(each) for each in view.norms],
+        certificate=finite(view.certificate),
+        bound=finite(view.bound),
     )
 
 
 def _stage(run: "Run", view: "StreamView", row: int, stage: "Stage") -> StageTold:
     said = view.lenses[row]
     block, _, letter = stage.name.rpartition(".")
-    shares = [_number(share[row, 0]) for share in view.shares.values()] if stage.role != "write" else None
+    shares = [finite(share[row, 0]) for share in view.shares.values()] if stage.role != "write" else None
     return StageTold(
         name=stage.name,
         also=list(stage.also),
         layer=int(block[1:]) if block else None,
         letter=letter,
         role=stage.role,
-        made=MADE[stage.what.partition(": ")[2]],
+        made=stage.made,
         of=stage.of,
-        norm=_number(view.norm[row, 0]),
-        cosine_before=_number(view.cosine_before[row, 0]),
-        cosine_embed=_number(view.cosine_embed[row, 0]),
-        cosine_final=_number(view.cosine_final[row, 0]),
-        top=[LensTold(token=told_token(run, token), p=_number(p)) for token, p in said.likeliest(0)],
-        p=_number(said.chance[0]),
+        length=finite(view.norm[row, 0]),
+        cosine_before=finite(view.cosine_before[row, 0]),
+        cosine_embed=finite(view.cosine_embed[row, 0]),
+        cosine_final=finite(view.cosine_final[row, 0]),
+        top=[LensTold(token=told_token(run, token), probability=finite(p)) for token, p in said.likeliest(0)],
+        probability=finite(said.chance[0]),
         rank=int(said.rank[0]),
-        entropy=_number(said.entropy[0]),
+        entropy=finite(said.entropy[0]),
         shares=shares,
     )
 
@@ -209,11 +182,5 @@ def _component(name: str) -> ComponentTold:
 def _norm(norm: "Normed") -> NormTold:
     names = NormTold.model_fields.keys() - {"name", "reads", "makes"}
     return NormTold(
-        name=norm.name, reads=norm.reads, makes=norm.makes, **{name: _number(getattr(norm, name)[0]) for name in names}
+        name=norm.name, reads=norm.reads, makes=norm.makes, **{name: finite(getattr(norm, name)[0]) for name in names}
     )
-
-
-def _number(value: "Tensor | float") -> float | None:
-    """None for what is no number."""
-    number = float(value)
-    return number if math.isfinite(number) else None

@@ -1,13 +1,14 @@
 """The screen ``training``: the loss against what it is held against, bigrams and heads along the snapshots, and news while it trains."""
 
 import shlex
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from headwater.studio import training_work as work
-from headwater.studio.asked import HeadAsked, Lines, Named, shelf, worked
+from headwater.studio.asked import HeadAsked, Lines, Named, memory, shelf, worked
+from headwater.studio.lines import path_in_shell
 from headwater.studio.shelf import Item, Shelf
 from headwater.studio.training_live import LIVE, followed
 from headwater.studio.training_told import (
@@ -23,11 +24,17 @@ from headwater.studio.training_told import (
 )
 from headwater.studio.work import Stop
 
+if TYPE_CHECKING:
+    from headwater.train.folder import RunFolder
+    from headwater.train.recipe import Recipe
+
 router = APIRouter(tags=["training"])
 DRAWN = 2_000
 """Points of a curve that is drawn: more than a screen has columns."""
 POINTS = 200_000
 """Points of a curve in full."""
+TIMELINE = "from pathlib import Path; from headwater.atlas.timeline import timeline"
+"""In Python, before a timeline is asked for."""
 Full = Annotated[bool, Query(description="Every line of the log, and not only as many as a drawing needs.")]
 Fresh = Annotated[
     int | None,
@@ -40,14 +47,14 @@ Fresh = Annotated[
 @router.get("/training")
 async def training(request: Request, training: Named, full: Full = False) -> TrainingTold:  # noqa: FBT002  (a parameter of the address)
     """A training: its recipe, where it stands, its curve, what its loss is held against, and its snapshots."""
-    return await worked(request, "files", lambda stop: _told(shelf(request), training, full))
+    return await worked(request, "files", lambda stop: _told(request, training, full=full))
 
 
-def _told(there: Shelf, name: str, full: bool) -> TrainingTold:  # noqa: FBT001
-    folder = there.training(name)
-    item = there.trainings[name]
+def _told(request: Request, name: str, *, full: bool) -> TrainingTold:
+    there = shelf(request)
+    folder, item = there.training(name), there.trainings[name]
     found = work.history(folder)
-    known = work.known_entropies(folder, found.recipe)
+    known = work.known_entropies(folder, found.recipe, memory(request).known)
     drawn = work.thin(found.points, POINTS if full else DRAWN, full=full)
     last = found.held_out
     return TrainingTold(
@@ -65,18 +72,21 @@ def _told(there: Shelf, name: str, full: bool) -> TrainingTold:  # noqa: FBT001
     )
 
 
+def _asked(request: Request, training: str) -> "tuple[RunFolder, Item, Recipe]":
+    """A training's folder, what it is called, and what it follows from."""
+    there = shelf(request)
+    folder = there.training(training)
+    return folder, there.trainings[training], work.history(folder).recipe
+
+
 def _lines(item: Item, *, has_text: bool) -> Lines:
     entropies = f"entropies(corpus_of(Path({item.name!r}), h.recipe))" if has_text else "None"
-    log = shlex.quote(f"{item.name}/log.jsonl")
-    return _by(
+    log = path_in_shell(f"{item.name}/log.jsonl")
+    return Lines.of(
         "from pathlib import Path; from headwater.train.history import corpus_of, entropies, read_history; "
         f"h = read_history({item.name!r}); print(h.points[-1:], {entropies})",
-        f"tail -n 1 {log}; headwater eval {shlex.quote(item.name)} --against uniform --most 1000 --json",
+        f"tail -n 1 {log}; headwater eval {path_in_shell(item.name)} --against uniform --most 1000 --json",
     )
-
-
-def _by(python: str, shell: str) -> Lines:
-    return Lines(python=python, shell=shell)
 
 
 def _model_of(there: Shelf, item: Item) -> str | None:
@@ -92,14 +102,11 @@ async def heads(request: Request, training: Named, fresh: Fresh = None) -> Heads
     """
 
     def compute(stop: Stop) -> HeadsTold:
-        folder = shelf(request).training(training)
-        item = shelf(request).trainings[training]
-        recipe = work.history(folder).recipe
-        found = work.heads(folder, recipe, fresh, stop)
-        name = item.name
-        lines = _by(
-            f"from pathlib import Path; from headwater.atlas.timeline import timeline; print(timeline(Path({name!r}), top=0).plain())",
-            f"headwater atlas timeline {shlex.quote(name)} --top 0 --json",
+        folder, item, recipe = _asked(request, training)
+        found = work.heads(folder, recipe, work.Looking(memory(request).known, fresh, stop))
+        lines = Lines.of(
+            f"{TIMELINE}; print(timeline(Path({item.name!r}), top=0).plain())",
+            f"headwater atlas timeline {path_in_shell(item.name)} --top 0 --json",
         )
         return HeadsTold.of(item.id, found, lines)
 
@@ -117,14 +124,12 @@ async def said(
     """The strongest skip-trigrams of one head at the snapshots."""
 
     def compute(stop: Stop) -> SaidTold:
-        folder = shelf(request).training(training)
-        item = shelf(request).trainings[training]
-        found = work.said(folder, work.history(folder).recipe, (head, top), fresh, stop)
-        name, called = item.name, head.upper()
-        shown = f"[(m.step, m.says) for m in timeline(Path({name!r}), top={top}).moments if str(m.head) == {called!r}]"
-        lines = _by(
-            f"from pathlib import Path; from headwater.atlas.timeline import timeline; print({shown})",
-            f"headwater atlas timeline {shlex.quote(name)} --top {top} --json",
+        (folder, item, recipe), called = _asked(request, training), head.upper()
+        found = work.said(folder, recipe, (head, top), work.Looking(memory(request).known, fresh, stop))
+        shown = f"[(m.step, m.says) for m in timeline(Path({item.name!r}), top={top}).moments if str(m.head) == {called!r}]"
+        lines = Lines.of(
+            f"{TIMELINE}; print({shown})",
+            f"headwater atlas timeline {path_in_shell(item.name)} --top {top} --json",
         )
         return SaidTold.of(item.id, called, found, lines)
 
@@ -141,14 +146,12 @@ async def bigrams(
     """How near the direct path is to the bigrams of the text at the snapshots, beside the entropy that it cannot get below."""
 
     def compute(stop: Stop) -> BigramsTold:
-        folder = shelf(request).training(training)
-        item = shelf(request).trainings[training]
-        found = work.bigrams(folder, work.history(folder).recipe, often, fresh, stop)
-        name = item.name
-        lines = _by(
+        folder, item, recipe = _asked(request, training)
+        found = work.bigrams(folder, recipe, often, work.Looking(memory(request).known, fresh, stop))
+        lines = Lines.of(
             "from pathlib import Path; from headwater.train.studies import bigram; "
-            f"print(bigram.of_training(Path({name!r}), often={often}).plain())",
-            f"headwater study bigram {shlex.quote(name)} --often {often} --json",
+            f"print(bigram.of_training(Path({item.name!r}), often={often}).plain())",
+            f"headwater study bigram {path_in_shell(item.name)} --often {often} --json",
         )
         return BigramsTold.of(item.id, found, lines)
 
@@ -170,16 +173,14 @@ async def baselines(
     """
 
     def compute(stop: Stop) -> ComparedTold:
-        there = shelf(request)
-        folder, item = there.training(training), there.trainings[training]
+        there, (folder, item, recipe) = shelf(request), _asked(request, training)
         network = there.training(recurrent) if recurrent else None
         names = work.names_of(against)
-        recipe = work.history(folder).recipe
-        found = work.compared(folder, recipe, names, network, stop)
-        also = f" --recurrent {shlex.quote(there.trainings[recurrent].name)}" if recurrent else ""
-        lines = _by(
+        found = work.compared(folder, recipe, names, network, work.Looking(memory(request).known, None, stop))
+        also = f" --recurrent {path_in_shell(there.trainings[recurrent].name)}" if recurrent else ""
+        lines = Lines.of(
             _compared_line(item, names, recipe.model.context),
-            f"headwater eval {shlex.quote(item.name)} --against {shlex.join(names)}{also} --json",
+            f"headwater eval {path_in_shell(item.name)} --against {shlex.join(names)}{also} --json",
         )
         return ComparedTold.of(item.id, found, lines)
 
@@ -202,5 +203,4 @@ async def live(
     after: Annotated[int, Query(ge=-1, le=2**53, description="The last step that is known already.")] = -1,
 ) -> Response:
     """What a training writes down as it does: points of the curve, snapshots, where it stands; until it has come to its end."""
-    folder: Any = shelf(request).training(training)
-    return followed(request, folder, after)
+    return followed(request, shelf(request).training(training), after)

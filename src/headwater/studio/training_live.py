@@ -1,6 +1,7 @@
 """News of a training while it trains: its folder is looked at a few times a second, and what is new is told."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from fastapi.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from headwater.errors import HeadwaterError
-from headwater.studio.asked import Answer
+from headwater.studio.asked import Answer, memory
 from headwater.studio.errors import Refused
 from headwater.studio.limits import FOLLOWERS
 from headwater.studio.training_told import Curve, StateTold
@@ -96,7 +97,7 @@ class Follower:
 
         try:
             with self.folder.log.open("rb") as file:
-                state = _state_of(file)
+                state = os.fstat(file.fileno())
                 replaced = self._inode is not None and (state.st_ino != self._inode or state.st_size < self._read)
                 first = self._inode is None
                 if replaced:
@@ -122,12 +123,6 @@ class Follower:
         if self._recipe is None:
             self._recipe = read_recipe(self.folder.recipe)
         return self._recipe
-
-
-def _state_of(file: Any) -> Any:
-    import os
-
-    return os.fstat(file.fileno())
 
 
 async def _events(request: Request, follower: Follower) -> AsyncGenerator[str]:
@@ -157,23 +152,18 @@ class _Seated(StreamingResponse):
 
     def __init__(self, request: Request, content: AsyncGenerator[str]) -> None:
         super().__init__(content, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
-        self._state = request.app.state
-        self._state.followers = followers(request) + 1
+        self._memory = memory(request)
+        self._memory.followers += 1
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._state.followers -= 1
-
-
-def followers(request: Request) -> int:
-    """How many follow something at the moment."""
-    return getattr(request.app.state, "followers", 0)
+            self._memory.followers -= 1
 
 
 def followed(request: Request, folder: "RunFolder", after: int) -> Response:
     """News of a training, for as long as somebody listens and it has not ended."""
-    if followers(request) >= FOLLOWERS:
+    if memory(request).followers >= FOLLOWERS:
         raise Refused(429, f"{FOLLOWERS} that follow a training already", "fewer at once", "close some of them")
     return _Seated(request, _events(request, Follower(folder, after)))

@@ -230,7 +230,7 @@ class SaidTold(Answer):
         spoken, along = found
 
         def token(number: int) -> TokenTold:
-            return TokenTold(text=spoken.text(number), shown=spoken(number), id=number)
+            return TokenTold.of(spoken, number)
 
         def trigram(said: "Said") -> TrigramTold:
             return TrigramTold(source=token(said.source), dest=token(said.dest), out=token(said.out), lift=said.lift)

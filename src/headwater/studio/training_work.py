@@ -1,7 +1,5 @@
 """What the screen ``training`` computes, once for each snapshot: its files do not change."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headwater.errors import InputError
 from headwater.studio.errors import Refused
+from headwater.studio.memory import Known
 from headwater.studio.shelf import stamp
 from headwater.studio.work import Stop
 
@@ -29,36 +28,25 @@ COUNTED = 60_000_000
 """Tokens of a text whose n-grams are counted while somebody waits."""
 MOST_TOKENS = 200_000
 """Held-out tokens that baselines predict: as many as for ``headwater eval``."""
-REMEMBERED = 4_096
 
 
-class Known:
-    """What has been computed, by the files that it was computed from; the longest unasked goes first."""
+@dataclass(frozen=True)
+class Looking:
+    """What is known already, at how many snapshots more to look, and when to end."""
 
-    def __init__(self, most: int = REMEMBERED) -> None:
-        self._values: OrderedDict[Hashable, Any] = OrderedDict()
-        self._lock, self._most = threading.Lock(), most
-
-    def has(self, key: Hashable) -> bool:
-        """Whether it is known."""
-        with self._lock:
-            return key in self._values
-
-    def get(self, key: Hashable, compute: Callable[[], Value]) -> Value:
-        """The value, computed where it is not known."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-        value = compute()
-        with self._lock:
-            self._values[key] = value
-            while len(self._values) > self._most:
-                self._values.popitem(last=False)
-        return value
+    known: Known[Any]
+    fresh: int | None
+    """None: at all of them."""
+    stop: Stop
 
 
-known = Known()
+@dataclass(frozen=True)
+class Kept:
+    """A snapshot that has files."""
+
+    step: int
+    place: Path
+    files: Hashable
 
 
 @dataclass(frozen=True)
@@ -100,7 +88,7 @@ def thin(points: "Sequence[Point]", most: int, *, full: bool) -> "Sequence[Point
     return thinned(points, most)
 
 
-def known_entropies(folder: "RunFolder", recipe: "Recipe") -> dict[str, float]:
+def known_entropies(folder: "RunFolder", recipe: "Recipe", known: Known[Any]) -> dict[str, float]:
     """What is had at once: ``ln`` of the vocabulary, and the entropies of the text where it is there."""
     import math
 
@@ -113,23 +101,23 @@ def known_entropies(folder: "RunFolder", recipe: "Recipe") -> dict[str, float]:
     return {"uniform": found.uniform, "unigram": found.unigram, "bigram": found.bigram}
 
 
-def heads(folder: "RunFolder", recipe: "Recipe", fresh: int | None, stop: Stop) -> "Along[Timeline]":
+def heads(folder: "RunFolder", recipe: "Recipe", looking: Looking) -> "Along[Timeline]":
     """Every head at the snapshots."""
     from headwater.atlas.timeline import snapshot_at, spoken_at, timeline_of
 
     _check_transformer(recipe, "the heads")
     if not recipe.model.layers:
         return Along([], 0, None)
-    corpus, places = _corpus(folder, recipe, own=True), folder.snapshots()
-    found, left = _along(("heads",), places, corpus, fresh, lambda step, place: snapshot_at(step, place, corpus, 0), stop)
+    corpus, kept = _corpus(folder, recipe, own=True), _kept(folder)
+    found, left = _along(("heads",), kept, corpus, lambda step, place: snapshot_at(step, place, corpus, 0), looking)
     if not found:
         return Along([], left, None)
-    value = timeline_of(str(folder.path), spoken_at(places[-1][1]), [snapshot for _, snapshot in found])
+    value = timeline_of(str(folder.path), spoken_at(kept[-1].place), [snapshot for _, snapshot in found])
     return Along([step for step, _ in found], left, value)
 
 
 def said(
-    folder: "RunFolder", recipe: "Recipe", asked: tuple[str, int], fresh: int | None, stop: Stop
+    folder: "RunFolder", recipe: "Recipe", asked: tuple[str, int], looking: Looking
 ) -> "tuple[Spoken, Along[Sequence[tuple[Said, ...]]]]":
     """The strongest skip-trigrams of a head at the snapshots."""
     from headwater.atlas.timeline import said_at, spoken_at
@@ -138,16 +126,16 @@ def said(
 
     _check_transformer(recipe, "the heads")
     head, top = find_head(asked[0], recipe.model), asked[1]
-    corpus, places = _corpus(folder, recipe, own=True), folder.snapshots()
-    if not places:
+    corpus, kept = _corpus(folder, recipe, own=True), _kept(folder)
+    if not kept:
         return Spoken(None), Along([], 0, None)
     key = ("said", str(head), top)
-    found, left = _along(key, places, corpus, fresh, lambda _, place: said_at(place, corpus, head, top), stop)
-    spoken = known.get(("spoken", _files(places[-1][1])), lambda: spoken_at(places[-1][1]))
+    found, left = _along(key, kept, corpus, lambda _, place: said_at(place, corpus, head, top), looking)
+    spoken = looking.known.get(("spoken", kept[-1].files), lambda: spoken_at(kept[-1].place))
     return spoken, Along([step for step, _ in found], left, [says for _, says in found])
 
 
-def bigrams(folder: "RunFolder", recipe: "Recipe", often: int, fresh: int | None, stop: Stop) -> "Along[BigramStudy]":
+def bigrams(folder: "RunFolder", recipe: "Recipe", often: int, looking: Looking) -> "Along[BigramStudy]":
     """The snapshots against the bigrams of the text."""
     from headwater.model.sources import load_weights, look
     from headwater.train.studies.bigram import fit, pairs_of, study_of
@@ -156,12 +144,13 @@ def bigrams(folder: "RunFolder", recipe: "Recipe", often: int, fresh: int | None
     corpus = _corpus(folder, recipe)
     if corpus is None:
         raise Refused(404, "a training whose text is not there yet", "its corpus", "wait until it has been read")
-    pairs = known.get(("pairs", recipe.model.vocab, _files(corpus.folder)), lambda: pairs_of(corpus, recipe.model.vocab))
+    key, vocab = ("pairs", recipe.model.vocab, _files(corpus.folder)), recipe.model.vocab
+    pairs = looking.known.get(key, lambda: pairs_of(corpus, vocab))
 
     def look_at(step: int, place: Path) -> Any:
-        return fit(load_weights(look(place)), pairs, step=step, often=often, progress=stop)
+        return fit(load_weights(look(place)), pairs, step=step, often=often, progress=looking.stop)
 
-    found, left = _along(("bigrams", often), folder.snapshots(), corpus, fresh, look_at, stop)
+    found, left = _along(("bigrams", often), _kept(folder), corpus, look_at, looking)
     return Along([step for step, _ in found], left, study_of(recipe.model, pairs, [each for _, each in found], often=often))
 
 
@@ -172,7 +161,9 @@ def names_of(against: str) -> list[str]:
     return list(check_baselines(list(dict.fromkeys(name for each in against.split(",") if (name := each.strip())))))
 
 
-def compared(folder: "RunFolder", recipe: "Recipe", names: list[str], network: "RunFolder | None", stop: Stop) -> Compared:
+def compared(
+    folder: "RunFolder", recipe: "Recipe", names: list[str], network: "RunFolder | None", looking: Looking
+) -> Compared:
     """Baselines, and a recurrent network where one is given, on the held-out part of a training's text."""
     from headwater.train.baselines import compare, count_baselines
     from headwater.train.recurrent import Recurrent
@@ -189,15 +180,15 @@ def compared(folder: "RunFolder", recipe: "Recipe", names: list[str], network: "
     def count() -> Compared:
         predictors: list[Any] = list(count_baselines(corpus.train, vocab=corpus.vocab, names=names)) if names else []
         kinds = dict(zip((each.name for each in predictors), names, strict=True))
-        stop()
+        looking.stop()
         if network is not None:
             predictors.append(Recurrent(_network(network, corpus)))
             kinds[predictors[-1].name] = "recurrent"
-        comparison = compare(predictors, corpus, context=recipe.model.context, most=MOST_TOKENS, progress=stop)
+        comparison = compare(predictors, corpus, context=recipe.model.context, most=MOST_TOKENS, progress=looking.stop)
         return Compared(comparison, kinds)
 
     key = ("compared", tuple(names), recipe.model.context, _files(corpus.folder), *there)
-    return known.get(key, count)
+    return looking.known.get(key, count)
 
 
 def _network(folder: "RunFolder", corpus: "Corpus") -> Any:
@@ -211,31 +202,31 @@ def _network(folder: "RunFolder", corpus: "Corpus") -> Any:
     return module
 
 
+def _kept(folder: "RunFolder") -> list[Kept]:
+    """The snapshots, but for those without a file, at which there will never be anything to look."""
+    return [Kept(step, place, files) for step, place in folder.snapshots() if (files := _files(place))]
+
+
 def _along(
     key: tuple[Hashable, ...],
-    places: list[tuple[int, Path]],
+    kept: list[Kept],
     corpus: "Corpus | None",
-    fresh: int | None,
     look_at: Callable[[int, Path], Value],
-    stop: Stop,
+    looking: Looking,
 ) -> tuple[list[tuple[int, Value]], int]:
     """What has been found at the snapshots, and at how many nothing has been looked for: the latest are looked at first."""
     text = _files(corpus.folder) if corpus else ()
-    left = len(places) if fresh is None else fresh
+    left = len(kept) if looking.fresh is None else looking.fresh
     found: list[tuple[int, Value]] = []
-    for step, place in reversed(places):
-        files = _files(place)
-        if not files:
-            # It has gone since it was listed.
-            continue
-        whole = (*key, files, text)
-        if not known.has(whole):
+    for each in reversed(kept):
+        whole = (*key, each.files, text)
+        if whole not in looking.known:
             if left == 0:
                 continue
             left -= 1
-        stop()
-        found.append((step, known.get(whole, lambda step=step, place=place: look_at(step, place))))
-    return found[::-1], len(places) - len(found)
+        looking.stop()
+        found.append((each.step, looking.known.get(whole, lambda each=each: look_at(each.step, each.place))))
+    return found[::-1], len(kept) - len(found)
 
 
 def _corpus(folder: "RunFolder", recipe: "Recipe", *, own: bool = False) -> "Corpus | None":

@@ -23,6 +23,8 @@ from headwater.trace.parts import Part, Split, Way
 
 ROOT = "logit"
 LEAVES = ("embedding", "position", "bias", "token")
+MOST, BUDGET = 6, 40
+"""Inflows of a joint that are told apart, and joints after which nothing more opens by itself, unless somebody asks otherwise."""
 SPLITS = 400
 """Parts that are taken apart before nothing more opens by itself: some joints are reached along many paths."""
 LEAST = 0.005
@@ -33,9 +35,9 @@ LEAST = 0.005
 class Asked:
     """How far a river is followed."""
 
-    most: int = 6
+    most: int = MOST
     """Inflows of a joint that are told apart; of the logit itself twice as many."""
-    budget: int = 44
+    budget: int = BUDGET
     """Joints after which nothing more opens by itself; 0 opens only what is asked for."""
     opened: Mapping[str, Way | None] = field(default_factory=dict[str, Way | None])
     """Joints that are to be open, and by which way."""
@@ -57,8 +59,6 @@ class Joint:
     """How it can be taken apart."""
     by: Way | None
     """How it is; None where it is closed."""
-    paths: int
-    """Along how many paths it is reached."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +271,6 @@ class _Growing:
                 facts=each.facts,
                 ways=each.ways,
                 by=each.by,
-                paths=len(each.parts),
             )
             for each in self.places.values()
         ]
@@ -282,7 +281,7 @@ class _Growing:
             if place.rest:
                 key, value = f"{place.key}…", math.fsum(value for some in place.rest.values() for value in some)
                 facts = {"count": len(place.rest), "of": place.key}
-                joints.append(Joint(key=key, kind="remainder", value=value, facts=facts, ways=(), by=None, paths=1))
+                joints.append(Joint(key=key, kind="remainder", value=value, facts=facts, ways=(), by=None))
                 flows.append((key, place.key, value, _Flowing()))
         return self._summed(joints, flows)
 

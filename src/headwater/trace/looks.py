@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float32, UInt8
 from torch import Tensor
 from torch.nn.functional import adaptive_max_pool1d, max_pool1d
 
@@ -58,6 +58,11 @@ def looks(frozen: Frozen, head: HeadName, view: View = "pattern") -> Float[Tenso
 def lengths(frozen: Frozen, layer: int) -> Float[Tensor, "head source"]:
     """How long a write each head of a layer would make of each source alone: ``‖v_source W_O‖``."""
     return torch.stack([_lengths(frozen, Head(layer, head)) for head in range(frozen.record.config.heads)])
+
+
+def cells(found: Float[Tensor, "dest source"]) -> Float32[Tensor, "dest source"]:
+    """What ``looks`` found, for drawings: in single precision, not a number where there is no score because the mask forbids to look."""
+    return found.masked_fill(found.isinf(), float("nan")).to("cpu", torch.float32)
 
 
 def _lengths(frozen: Frozen, head: Head) -> Float[Tensor, " source"]:
@@ -117,6 +122,13 @@ class Survey:
     """Patterns, of a long text the largest attention in each field of ``dest`` and ``source``."""
     weighted: Float[Tensor, "head dest source"]
     """Value-weighted ones, likewise."""
+
+    def picture(self, view: Literal["pattern", "weighted"]) -> UInt8[Tensor, "head dest source"]:
+        """In bytes: 255 is attention 1, or the longest write of the same head."""
+        # A head that writes nothing at all has nothing to be longest: it is dark, and not a division by zero.
+        longest = self.weighted.amax(dim=(1, 2), keepdim=True).clamp(min=1e-30)
+        shares = self.pattern if view == "pattern" else self.weighted / longest
+        return (255 * shares.double()).round().clamp(0, 255).to("cpu", torch.uint8)
 
 
 @torch.no_grad()

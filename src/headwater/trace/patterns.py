@@ -13,22 +13,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headwater.circuits.head import Head, every_head, find_head
+from headwater.circuits.head import Head, every_head
 from headwater.errors import InputError
 from headwater.shapes import floats, whole
 from headwater.show.html import fragment
 from headwater.show.text import written
 from headwater.show.values import Grid, Table
 from headwater.show.widgets import Displayed, Drawing
+from headwater.text.spoken import Spoken
 from headwater.trace.attend import Attending, attend
 from headwater.trace.competition import Competition
 from headwater.trace.frozen import Frozen
-from headwater.trace.looks import Survey, View, looks, survey
+from headwater.trace.looks import Looks, Survey, View, cells, looks, survey
 from headwater.trace.parts import Part
 from headwater.trace.question import check_one_text
 
-SIDE = 64
-"""Cells on each side of a small picture."""
 AT_ONCE = 256
 """Tokens of a text whose first pattern a notebook gets at once."""
 MOST_TOKENS = 2_048
@@ -52,7 +51,7 @@ class Patterns(Displayed):
     @cached_property
     def survey(self) -> Survey:
         """All heads in a few numbers each, and as small pictures."""
-        return survey(self.frozen, SIDE)
+        return survey(self.frozen)
 
     def __getitem__(self, head: str) -> Float[Tensor, "dest source"]:
         """One head's pattern."""
@@ -131,12 +130,11 @@ class Patterns(Displayed):
 
     def _surveyed(self) -> dict[str, Any]:
         found = self.survey
-        longest = found.weighted.amax(dim=(1, 2), keepdim=True).clamp(min=1e-30)
         return {
-            "facts": [one.plain() | {"layer": one.head.layer, "number": one.head.head} for one in found.heads],
+            "facts": [looks_told(one) for one in found.heads],
             "side": found.pattern.shape[-1],
-            "small_pattern": _bytes(found.pattern),
-            "small_weighted": _bytes(found.weighted / longest),
+            "small_pattern": _bytes(found.picture("pattern")),
+            "small_weighted": _bytes(found.picture("weighted")),
         }
 
     def _pattern(self, head: str, view: object) -> dict[str, Any]:
@@ -148,9 +146,7 @@ class Patterns(Displayed):
                 f"a pattern of {length:,} tokens", f"at most {MOST_TOKENS:,}", f"ask in Python: run.looks({head!r})"
             )
         chosen: View = next(each for each in get_args(View) if each == view)
-        found = looks(self.frozen, head, chosen)
-        values = found.masked_fill(found.isinf(), float("nan")).cpu().float().contiguous().numpy().tobytes()
-        return {"head": head, "view": chosen, "values": values}
+        return {"head": head, "view": chosen, "values": _bytes(cells(looks(self.frozen, head, chosen)))}
 
 
 def drawn(why: Attending) -> Drawing:
@@ -169,7 +165,7 @@ def _data(patterns: Patterns, chosen: Mapping[str, Any], why: Mapping[str, Any] 
         "layers": config.layers,
         "heads": config.heads,
         "mask": config.attention.mask,
-        "tokens": [token_told(frozen, token) for token in frozen.ids],
+        "tokens": [token_told(frozen.words, token) for token in frozen.ids],
         "chosen": dict(chosen),
         "why": why,
         "pattern": patterns.answer({"ask": "pattern", "head": chosen["head"]}) if is_short else None,
@@ -178,8 +174,8 @@ def _data(patterns: Patterns, chosen: Mapping[str, Any], why: Mapping[str, Any] 
     }
 
 
-def _bytes(shares: Float[Tensor, "head dest source"]) -> bytes:
-    return (255 * shares.double()).round().clamp(0, 255).to("cpu").to(torch.uint8).contiguous().numpy().tobytes()
+def _bytes(values: Tensor) -> bytes:
+    return values.contiguous().numpy().tobytes()
 
 
 def _named(request: Mapping[str, Any]) -> str:
@@ -189,17 +185,22 @@ def _named(request: Mapping[str, Any]) -> str:
     return head
 
 
-def token_told(frozen: Frozen, token: int) -> dict[str, Any]:
+def looks_told(one: Looks) -> dict[str, Any]:
+    """A head in a few numbers, and where in the model it is."""
+    return one.plain() | {"layer": one.head.layer, "number": one.head.head}
+
+
+def token_told(words: Spoken, token: int) -> dict[str, Any]:
     """A token: its exact text, as people read it, and its id."""
-    return {"text": frozen.words.text(token), "shown": frozen.words(token), "id": token}
+    return {"text": words.text(token), "shown": words(token), "id": token}
 
 
 def why_told(found: Attending, most: int = MOST) -> dict[str, Any]:
     """Why a head looks there, by kinds and facts; whoever draws it has the words."""
-    cells, frozen = found.cells(most), found.frozen
-    table = [floats(row) for row in cells.values]
+    shown, frozen = found.cells(most), found.frozen
+    table = [floats(row) for row in shown.values]
     return {
-        "head": str(find_head(found.head, frozen.record.config)),
+        "head": str(found.head),
         "dest": _place(frozen, found.dest),
         "source": _place(frozen, found.source),
         "against": None if found.against is None else _place(frozen, found.against),
@@ -209,8 +210,8 @@ def why_told(found: Attending, most: int = MOST) -> dict[str, Any]:
         "certificate": found.certificate,
         "bound": found.bound,
         "competition": _competing(frozen, found.competition, most),
-        "rows": [_part(frozen, part, is_deeper=True) for part in cells.rows],
-        "columns": [_part(frozen, part, is_deeper=True) for part in cells.columns],
+        "rows": [_part(frozen, part, is_deeper=True) for part in shown.rows],
+        "columns": [_part(frozen, part, is_deeper=True) for part in shown.columns],
         "table": table,
         "row_sums": [math.fsum(row) for row in table],
         "column_sums": [math.fsum(column) for column in zip(*table, strict=True)],
@@ -220,7 +221,7 @@ def why_told(found: Attending, most: int = MOST) -> dict[str, Any]:
 
 
 def _place(frozen: Frozen, position: int) -> dict[str, Any]:
-    return {"position": position, "token": token_told(frozen, frozen.ids[position])}
+    return {"position": position, "token": token_told(frozen.words, frozen.ids[position])}
 
 
 def _competing(frozen: Frozen, found: Competition, most: int) -> dict[str, Any]:

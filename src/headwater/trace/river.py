@@ -11,9 +11,10 @@ from typing import Any, get_args
 from headwater.errors import InputError
 from headwater.show.widgets import Drawing
 from headwater.trace.check import rounding_bound
-from headwater.trace.confluence import ROOT, Asked, Confluence, Flow, Joint, confluence
+from headwater.trace.confluence import BUDGET, MOST, ROOT, Asked, Confluence, Flow, Joint, confluence
 from headwater.trace.nodes import StreamNode
 from headwater.trace.parts import Split, Way
+from headwater.trace.patterns import token_told
 from headwater.trace.run import Run
 
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -57,9 +58,9 @@ def river_told(why: Split, asked: Asked, stop: Callable[[], None] = lambda: None
     found = confluence(why, asked, stop)
     return {
         "position": facts["position"],
-        "dest": _token(run, facts["dest_id"]),
-        "token": _token(run, facts["id"]),
-        "against": _token(run, facts["against_id"]) if "against_id" in facts else None,
+        "dest": token_told(run.words, facts["dest_id"]),
+        "token": token_told(run.words, facts["id"]),
+        "against": token_told(run.words, facts["against_id"]) if "against_id" in facts else None,
         "centred": bool(facts.get("centred")),
         "value": why.value,
         "probability": facts["probability"],
@@ -83,10 +84,6 @@ def logits_of(why: Split) -> list[int]:
     return [why.facts[name] for name in ("id", "against_id") if name in why.facts]
 
 
-def _token(run: Run, token: int) -> dict[str, Any]:
-    return {"text": run.words.text(token), "shown": run.words(token), "id": token}
-
-
 def _node(joint: Joint) -> dict[str, Any]:
     """Everything that flows through one place."""
     kept = {name: joint.facts.get(name) for name in ("name", "layer", "position", "token", "id", "count", "of")}
@@ -99,7 +96,7 @@ def _link(flow: Flow) -> dict[str, Any]:
     return {**numbers, "names": list(flow.names)}
 
 
-def asked_for(opened: str, most: int = 6, budget: int = 40) -> Asked:
+def asked_for(opened: str, most: int = MOST, budget: int = BUDGET) -> Asked:
     """How far to follow a river.
 
     >>> asked_for("L1H3@4,-L0H2@4,+logit").closed

@@ -1,4 +1,5 @@
-"""What rounding may come to in an attention score: how far a sum of its parts may be from the model's own number, if both are right.
+"""What rounding may come to: how far a sum of parts may be from the model's own number, if both are right. Of an attention score, of what a head
+mixes, and of the sums of a block.
 
 A query is a long sum of products: everything that was written to the stream, through norms and ``W_Q``. Rounding of ``n`` products, added up, comes to about
 ``√n`` units in the last place of the root of the sum of their squares; and what was lost in one entry does not know of what was lost in another. So squares
@@ -10,8 +11,11 @@ An error of that size in the query meets the key, and the other way round: ``sca
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
+from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
@@ -21,6 +25,38 @@ from headwater.trace.frozen import Frozen, Rows
 from headwater.trace.sides import Side
 
 Squares = Float[Tensor, "row d_model"]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How far sums are from the model's own numbers, at the most, and what rounding may come to in them."""
+
+    certificate: float
+    bound: float
+
+
+def mixture_apart(
+    weights: Float[Tensor, " source"], values: Float[Tensor, "source d_head"], mixed: Float[Tensor, " d_head"]
+) -> Apart:
+    """A head's attention times its values, added up in double precision, against what the run mixed, in the run's own format.
+
+    The bound has a unit in the last place for each product and each sum: twice what they can lose, since the weights were rounded as well.
+    """
+    off = weights.double() @ values.double() - mixed.double()
+    sizes = einsum(weights.double().abs(), values.double().abs(), "source, source d_head -> d_head")
+    return Apart(float(off.abs().max()), float((len(weights) + 2) * torch.finfo(mixed.dtype).eps * sizes.max()))
+
+
+def sums_apart(sums: Sequence[tuple[Float[Tensor, " d_model"], Sequence[Float[Tensor, " d_model"]]]]) -> Apart:
+    """Vectors of a run, each beside those that it is the sum of, all in the run's own format.
+
+    >>> sums_apart([(torch.tensor([3.0, 5.0]), [torch.tensor([1.0, 2.0]), torch.tensor([2.0, 3.0])])]).certificate
+    0.0
+    """
+    off = [abs(total.double() - torch.stack([part.double() for part in parts]).sum(dim=0)).max() for total, parts in sums]
+    sizes = [part.double().abs().max() for _, parts in sums for part in parts]
+    unit = max((torch.finfo(total.dtype).eps for total, _ in sums), default=0.0)
+    return Apart(max(map(float, off), default=0.0), 4 * unit * max(map(float, sizes), default=0.0))
 
 
 @torch.no_grad()
@@ -61,7 +97,7 @@ def _written(frozen: Frozen, step: Step, at: Rows) -> Squares:
             return frozen.rows(site, at).double().square()
         case AttentionStep(layer=layer):
             weights, mixed = frozen.block(layer).attention, frozen.mixed(layer, at).double()
-            heads = torch.einsum("hrd,hdm->rm", mixed.square(), weights.W_O.double().square())
+            heads = einsum(mixed.square(), weights.W_O.double().square(), "head row d_head, head d_head d_model -> row d_model")
             return heads if weights.b_O is None else heads + weights.b_O.double().square()
         case FeedForwardStep(layer=layer):
             return frozen.rows(f"L{layer}.feed_forward", at).double().square()

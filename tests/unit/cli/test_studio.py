@@ -1,8 +1,11 @@
-"""``headwater studio``: what it refuses before it listens."""
+"""``headwater studio``: what it refuses before it listens, and how it ends; and the demo, which asks one for a picture."""
+
+import threading
 
 import pytest
 
-from headwater.errors import InputError
+from headwater.cli import demo
+from headwater.errors import HeadwaterError, InputError
 from headwater.studio.serve import SHORTEST, Place
 
 pytestmark = pytest.mark.studio
@@ -91,3 +94,56 @@ def test_an_address_is_written_as_browsers_write_it(host, port, written):
 
     assert _written(host) == written
     assert ("" in _endings(port)) == (port == 80)
+
+
+def served(monkeypatch, tmp_path, ready):
+    """What becomes of a studio whose address is told to ``ready``; it ends by itself, or the test fails."""
+    from headwater.studio.serve import serve
+    from headwater.studio.shelf import fill
+
+    monkeypatch.chdir(tmp_path)
+    found = []
+
+    def start():
+        try:
+            serve(fill(["zero-layer"]), Place(port=0), ready, browse=False)
+            found.append(None)
+        except Exception as error:  # noqa: BLE001  (whatever it is)
+            found.append(error)
+
+    thread = threading.Thread(target=start, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert found, "it goes on for ever"
+    return found[0]
+
+
+def test_a_studio_whose_listener_fails_ends_and_says_why(monkeypatch, tmp_path):
+    wrong = OSError("nobody answers")
+
+    def ready(address):
+        raise wrong
+
+    assert served(monkeypatch, tmp_path, ready) is wrong
+    assert served(monkeypatch, tmp_path, lambda address: False) is None
+
+
+def test_the_demos_picture_is_asked_for_with_patience_that_ends(monkeypatch, tmp_path):
+    """Of a model that is not there: the studio refuses, and the demo does not take that for an answer."""
+    monkeypatch.setattr(demo, "NAME", "nobody")
+    found = served(monkeypatch, tmp_path, demo._first_picture)
+    assert isinstance(found, HeadwaterError)
+    assert "404" in found.given
+
+
+@pytest.mark.parametrize(("pictures", "passes"), [([], False), ([True], True), ([False], False)])
+def test_the_demo_passes_only_where_the_first_picture_was_looked_at(monkeypatch, tmp_path, pictures, passes):
+    def serve(shelf, place, ready, *, browse):
+        assert not browse
+        for _ in pictures:
+            assert not ready("http://127.0.0.1:8321/?token=x"), "it is ended again"
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("headwater.studio.serve.serve", serve)
+    monkeypatch.setattr(demo, "_first_picture", lambda address: pictures[0])
+    assert demo._studio(browser=False) is passes

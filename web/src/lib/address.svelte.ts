@@ -5,6 +5,10 @@ export type Screen = (typeof SCREENS)[number];
 type Choices = Record<string, string>;
 /** Choices that belong to the text and the reader and go along from screen to screen. */
 const SHARED = ["model", "text", "lang", "theme"];
+/** How one looks, whatever the model and the text. */
+const LOOKS = ["view", "shape", "direction", "centred", "copies", "measure", "figure", "of", "temperature"];
+/** Parts of a model, which are there with another text too. */
+const PARTS = ["head", "layer", "stage", "other"];
 
 function read(): { screen: Screen; choices: Choices } {
   const screen = SCREENS.find((each) => `/${each}` === location.pathname) ?? "river";
@@ -47,6 +51,13 @@ class Address {
       else next[name] = String(value);
     }
     this.#show(this.screen, next, how);
+  }
+
+  /** Another text, or another model: what was chosen in the one before is taken back. */
+  begin(changes: { text: string } | { model: string }): void {
+    const kept = [...SHARED, ...LOOKS, ...("model" in changes ? [] : PARTS)];
+    const gone = Object.keys(this.choices).filter((name) => !kept.includes(name));
+    this.set({ ...Object.fromEntries(gone.map((name) => [name, null])), ...changes });
   }
 
   /** The address of another screen about the same text, for a link. */

@@ -1,10 +1,29 @@
-/** How the page asks the server: typed JSON, arrays as bytes, and progress as it comes. */
+/** How the page asks the server: JSON of the type that the route is described with, arrays as bytes, and progress as it comes. */
 
 import type { components, paths } from "./api";
 
 export type Schema = components["schemas"];
 export type Route = keyof paths;
 export type Query = Record<string, string | number | boolean | null | undefined>;
+
+type Answering<Kind extends string> = { responses: { 200: { content: Record<Kind, unknown> } } };
+/** The routes whose answer is of this kind. */
+type RouteTo<Kind extends string, Method extends "get" | "post" = "get"> = {
+  [R in Route]: paths[R] extends Record<Method, Answering<Kind>> ? R : never;
+}[Route];
+type Json = RouteTo<"application/json">;
+type Drawing = RouteTo<"image/svg+xml">;
+type Bytes = RouteTo<"application/octet-stream">;
+type Streamed = RouteTo<"text/event-stream"> | RouteTo<"text/event-stream", "post">;
+type AnswerOf<R extends Json> = paths[R]["get"]["responses"][200]["content"]["application/json"];
+type Asked<R extends Json | Drawing | Bytes> = NonNullable<paths[R]["get"]["parameters"]["query"]>;
+/** What may be asked of a route; null where nothing has been chosen. */
+type QueryOf<R extends Json | Drawing | Bytes> = {
+  [Name in keyof Asked<R>]: Asked<R>[Name] | null | undefined;
+};
+/** A route with names written into it. */
+type Filled<R extends string> = R extends `${infer Before}{${string}}${infer After}` ? `${Before}${string}${Filled<After>}` : R;
+export type Reopens = Filled<"/api/{kind}/{name}/reopen">;
 
 /** An error as the server tells it, in its own words. */
 export class Failure extends Error {
@@ -18,8 +37,17 @@ export class Failure extends Error {
   }
 }
 
-/** One tab's questions take turns with those of others. */
-const TAB = crypto.randomUUID();
+/** Nobody answered. */
+export const OFFLINE = 0;
+/** As a server says of itself that the mistake is its own. */
+const OURS = 500;
+
+/** Whatever went wrong, as something to show: a mistake of the page's own is none of a studio that does not answer. */
+export const failed = (reason: unknown): Failure =>
+  reason instanceof Failure ? reason : new Failure(OURS, String(reason), "", "");
+
+/** One tab's questions take turns with those of others. Not a UUID: a page that came by http over a network cannot make one. */
+const TAB = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /** The address of an answer: what the page calls a screen's JSON twin. */
 export function addressOf(route: string, query: Query = {}): string {
@@ -28,54 +56,57 @@ export function addressOf(route: string, query: Query = {}): string {
   return asked ? `${route}?${asked}` : route;
 }
 
-async function fetched(address: string, options: RequestInit): Promise<Response> {
-  let response: Response;
+/** A browser says "TypeError" of a server that cannot be reached, and of one that goes away while it answers. */
+async function reached<T>(coming: Promise<T>): Promise<T> {
   try {
-    response = await fetch(address, { ...options, headers: { "x-tab": TAB, ...options.headers } });
+    return await coming;
   } catch (reason) {
-    if (reason instanceof DOMException && reason.name === "AbortError") throw reason;
-    throw new Failure(0, "", "", "");
+    throw reason instanceof TypeError ? new Failure(OFFLINE, "", "", "") : reason;
   }
+}
+
+async function fetched(address: string, options: RequestInit): Promise<Response> {
+  const response = await reached(fetch(address, { ...options, headers: { "x-tab": TAB } }));
   if (response.ok) return response;
   const told = await response.json().catch(() => ({}));
   throw new Failure(response.status, told.given ?? response.statusText, told.needed ?? "", told.do ?? "");
 }
 
-export async function ask<T>(route: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
-  return (await fetched(addressOf(route, query), { signal })).json();
+export async function ask<R extends Json>(route: R, query: QueryOf<R>, signal?: AbortSignal): Promise<AnswerOf<R>> {
+  return reached((await fetched(addressOf(route, query as Query), { signal })).json());
 }
 
-/** A text, such as a drawing. */
-export async function askText(route: string, query: Query = {}, signal?: AbortSignal): Promise<string> {
-  return (await fetched(addressOf(route, query), { signal })).text();
+/** A drawing, which is text. */
+export async function askText<R extends Drawing>(route: R, query: QueryOf<R>, signal?: AbortSignal): Promise<string> {
+  return reached((await fetched(addressOf(route, query as Query), { signal })).text());
 }
 
-export async function post<T>(route: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
-  return (await fetched(addressOf(route, query), { method: "POST", signal })).json();
+/** Have a model's or an atlas' files read anew. */
+export async function reopen(route: Reopens): Promise<void> {
+  await fetched(route, { method: "POST" });
 }
 
 export interface Numbers {
   shape: number[];
   values: Float32Array | Uint8Array;
-  headers: Headers;
 }
 
-export async function askNumbers(route: string, query: Query = {}, signal?: AbortSignal): Promise<Numbers> {
-  const response = await fetched(addressOf(route, query), { signal });
-  const bytes = await response.arrayBuffer();
+export async function askNumbers<R extends Bytes>(route: R, query: QueryOf<R>, signal?: AbortSignal): Promise<Numbers> {
+  const response = await fetched(addressOf(route, query as Query), { signal });
+  const bytes = await reached(response.arrayBuffer());
   const shape = (response.headers.get("x-shape") ?? "").split(",").filter(Boolean).map(Number);
   const values = response.headers.get("x-dtype") === "uint8" ? new Uint8Array(bytes) : new Float32Array(bytes);
-  return { shape, values, headers: response.headers };
+  return { shape, values };
 }
 
-/** Server-sent events, as long as somebody follows them: ending the loop, or the signal, ends the work behind it. */
-export async function* follow<T>(route: string, query: Query = {}, signal?: AbortSignal, method = "GET"): AsyncGenerator<T> {
+/** Server-sent events, as long as somebody follows them: ending the loop, or the signal, ends the work behind it. Their shape is told nowhere. */
+export async function* follow<T>(route: Streamed, query: Query, signal: AbortSignal, method = "GET"): AsyncGenerator<T> {
   const response = await fetched(addressOf(route, query), { method, signal });
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   let left = "";
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reached(reader.read());
       if (done) return;
       const events = (left + value).split("\n\n");
       left = events.pop() ?? "";

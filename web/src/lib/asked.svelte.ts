@@ -1,9 +1,9 @@
 /** A question that follows what it depends on: asked again when that changes, and the outdated one is called off. */
 
-import { Failure } from "./ask";
+import { failed, type Failure } from "./ask";
 
 export class Asked<T> {
-  /** The last answer; it stays while the next one is on its way. */
+  /** The last answer; it stays while the next one is on its way, and where that fails. */
   value = $state.raw<T | null>(null);
   failure = $state.raw<Failure | null>(null);
   waiting = $state(false);
@@ -12,6 +12,11 @@ export class Asked<T> {
   /** Ask once more, as after an error. */
   again(): void {
     this.#again += 1;
+  }
+
+  /** Whether the last answer is one to a question before this one. */
+  get stale(): boolean {
+    return this.waiting || this.failure !== null;
   }
 
   get turn(): number {
@@ -44,7 +49,7 @@ export function asks<T>(make: () => ((signal: AbortSignal) => Promise<T>) | null
         asked.failure = null;
       } catch (reason) {
         if (control.signal.aborted) return;
-        asked.failure = reason instanceof Failure ? reason : new Failure(0, String(reason), "", "");
+        asked.failure = failed(reason);
       }
       asked.waiting = false;
     }, pause);

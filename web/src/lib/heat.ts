@@ -6,14 +6,13 @@ export interface Grid {
   values: Float32Array | Uint8Array;
   rows: number;
   columns: number;
-  scale: "signed" | "amount";
   most: number | null;
   /** Of the share of the darkest: ½ lets small amounts be seen. */
   power?: number;
 }
-export type Rgb = [number, number, number];
+type Rgb = [number, number, number];
 
-export function rgb(hex: string): Rgb {
+function rgb(hex: string): Rgb {
   const given = hex.replace("#", "");
   // A style sheet that was made small writes #fff for #ffffff.
   const digits = given.length === 3 ? [...given].map((digit) => digit + digit).join("") : given;
@@ -44,7 +43,7 @@ export function pooled(grid: Grid, rows: number, columns: number): Grid {
 }
 
 /** The colours of all cells, four bytes each; none where there is no number. */
-export function pixels(grid: Grid, paper: Rgb, raises: Rgb, lowers: Rgb): Uint8ClampedArray<ArrayBuffer> {
+function pixels(grid: Grid, paper: Rgb, raises: Rgb, lowers: Rgb): Uint8ClampedArray<ArrayBuffer> {
   const most = grid.most ?? largest(grid.values);
   const found = new Uint8ClampedArray(4 * grid.rows * grid.columns);
   for (let cell = 0; cell < grid.rows * grid.columns; cell += 1) {

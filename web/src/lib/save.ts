@@ -1,6 +1,7 @@
 /** What is on the screen, as a file: a drawing, the numbers, or a page that needs nothing else. */
 
-import { address } from "./address.svelte";
+import { address, type Screen } from "./address.svelte";
+import { shelf } from "./shelf.svelte";
 import { speech } from "./words.svelte";
 
 export type Cell = string | number | boolean | null | undefined;
@@ -22,7 +23,7 @@ export const saveJson = (name: string, data: unknown): void =>
   download(`${name}.json`, new Blob([JSON.stringify(data, null, 1)], { type: "application/json" }));
 
 /** Cells that a spreadsheet would take for a formula begin with an apostrophe there. */
-export function csv(rows: Cell[][]): string {
+function csv(rows: Cell[][]): string {
   const cell = (value: Cell): string => {
     const text = value === null || value === undefined ? "" : String(value);
     const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
@@ -51,7 +52,7 @@ const INHERITED = [
 ];
 
 /** A drawing with the styles that it has on the page written into it, so that it looks the same elsewhere. */
-export function standalone(drawing: SVGSVGElement): string {
+function standalone(drawing: SVGSVGElement): string {
   const copy = drawing.cloneNode(true) as SVGSVGElement;
   const [from, to] = [drawing.querySelectorAll("*"), copy.querySelectorAll("*")];
   const dress = (element: Element, target: Element): void => {
@@ -104,7 +105,7 @@ export function saveHtml(name: string, title: string, region: HTMLElement, data:
   download(`${name}.html`, new Blob([standalonePage(title, region, data, lines)], { type: "text/html" }));
 }
 
-export function standalonePage(title: string, region: HTMLElement, data: unknown, lines: Lines | null): string {
+function standalonePage(title: string, region: HTMLElement, data: unknown, lines: Lines | null): string {
   const copy = region.cloneNode(true) as HTMLElement;
   const canvases = [...region.querySelectorAll("canvas")];
   [...copy.querySelectorAll("canvas")].forEach((canvas, number) => {
@@ -116,6 +117,8 @@ export function standalonePage(title: string, region: HTMLElement, data: unknown
     canvas.replaceWith(picture);
   });
   copy.querySelectorAll("script, [data-no-export]").forEach((element) => element.remove());
+  // Where there is no studio, its addresses lead nowhere.
+  copy.querySelectorAll('a[href^="/"]').forEach((element) => element.removeAttribute("href"));
   copy.querySelectorAll("button, input, select, textarea").forEach((element) => element.setAttribute("disabled", ""));
   const styles = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules].map((rule) => rule.cssText)).join("\n");
   const page = document.implementation.createHTMLDocument(title);
@@ -145,6 +148,9 @@ function preformatted(page: Document, text: string): HTMLElement {
   return block;
 }
 
-/** A name for files of a screen: of which model, and which screen. */
-export const fileName = (screen: string): string =>
-  `headwater-${address.get("model", "model")}-${screen}`.replace(/[^\w-]+/g, "-");
+/** A name for files of a screen: of which model, training or atlas, and which screen. */
+export function fileName(screen: string): string {
+  const model = shelf.model?.id ?? "none";
+  const own: Partial<Record<Screen, string | null>> = { training: shelf.training, atlas: address.get("atlas") };
+  return `headwater-${own[address.screen] ?? model}-${screen}`.replace(/[^\w-]+/g, "-");
+}

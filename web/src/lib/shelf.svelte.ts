@@ -1,7 +1,7 @@
 /** What the studio serves, asked once; and which model and text are chosen. */
 
 import { address } from "./address.svelte";
-import { ask, Failure, type Schema } from "./ask";
+import { ask, failed, type Failure, type Schema } from "./ask";
 
 class Shelf {
   told = $state.raw<Schema["ShelfTold"] | null>(null);
@@ -10,9 +10,9 @@ class Shelf {
   async fetch(): Promise<void> {
     this.failure = null;
     try {
-      this.told = await ask<Schema["ShelfTold"]>("/api/shelf");
+      this.told = await ask("/api/shelf", {});
     } catch (reason) {
-      this.failure = reason instanceof Failure ? reason : new Failure(0, String(reason), "", "");
+      this.failure = failed(reason);
     }
   }
 
@@ -23,6 +23,11 @@ class Shelf {
   /** The chosen model; the first of the shelf unless the address says otherwise. */
   get model(): Schema["ModelTold"] | null {
     return this.models.find((each) => each.id === address.get("model")) ?? this.models[0] ?? null;
+  }
+
+  /** The chosen training, by its id; the first of the shelf unless the address says otherwise. */
+  get training(): string | null {
+    return address.get("training") ?? this.told?.trainings[0]?.id ?? null;
   }
 
   /** The chosen text; the model's first example unless the address says otherwise. */

@@ -30,3 +30,6 @@ export const look = new Look();
 export function colour(name: string, from: Element = document.documentElement): string {
   return getComputedStyle(from).getPropertyValue(`--${name}`).trim();
 }
+
+/** How large the page's text is, where 1 is 16 pixels: a projector has larger letters, and drawings have too. */
+export const enlarged = (): number => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { legible, visible } from "./tokens";
+import { cut, legible, visible } from "./tokens";
 
 test("what would be invisible, or would turn what stands around it, can be seen", () => {
   expect(legible(" a b ")).toBe("·a b·");
@@ -7,4 +7,14 @@ test("what would be invisible, or would turn what stands around it, can be seen"
   expect(legible("</script>")).toBe("</script>");
   expect(visible("").length).toBe(0);
   expect(legible(null, 7)).toBe("#7");
+});
+
+test("a long token is cut by letters, not by halves of them", () => {
+  expect(cut("abc", 3)).toBe("abc");
+  expect(cut("abcd", 3)).toBe("ab…");
+  expect(cut("🙂🙂🙂🙂", 3)).toBe("🙂🙂…");
+  expect(cut("x".repeat(10_000), 5)).toBe("xxxx…");
+  // An e with its accent, and a family, are one letter each.
+  expect(cut("e\u0301e\u0301e\u0301", 2)).toBe("e\u0301…");
+  expect(cut("👨‍👩‍👧x", 2)).toBe("👨‍👩‍👧x");
 });

@@ -7,7 +7,6 @@ export interface Piece {
 
 const SHOWN: Record<string, string> = { " ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍" };
 /** Spaces at an end, controls, and marks that turn, join or hide what stands around them. */
-// eslint-disable-next-line no-control-regex
 const HIDDEN =
   /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufe00-\ufe0f\ufeff\ufff0-\ufffb\p{Cn}\p{Co}\p{Cs}]/u;
 
@@ -37,3 +36,15 @@ export const legible = (text: string | null, id?: number): string =>
     : visible(text)
         .map((piece) => piece.text)
         .join("");
+
+const LETTERS = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+
+/** What fits a drawing: the beginning of a long text, and no half letter at its end. */
+export function cut(text: string, most: number): string {
+  const letters: string[] = [];
+  for (const { segment } of LETTERS.segment(text)) {
+    if (letters.length >= most) return `${letters.slice(0, Math.max(1, most - 1)).join("")}…`;
+    letters.push(segment);
+  }
+  return text;
+}

@@ -3,7 +3,7 @@
 export type Theme = "light" | "dark";
 
 /** JupyterLab and Notebook 7, VS Code, Colab, marimo; else what the system prefers. */
-export function themeAround(page: Document = document): Theme {
+function themeAround(page: Document = document): Theme {
   const { documentElement: root, body } = page;
   const jupyter = body.dataset.jpThemeLight;
   if (jupyter) return jupyter === "false" ? "dark" : "light";

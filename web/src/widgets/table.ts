@@ -1,7 +1,7 @@
 /** A table's rows: in another order, as wide as they need, as text to paste. */
 
 import { legible } from "../lib/tokens";
-import { formatted } from "./python";
+import { formatted } from "../lib/python";
 import type { Column, Value } from "./shapes";
 
 export const isToken = (value: Value): value is [string | null, number] => Array.isArray(value);
@@ -52,20 +52,4 @@ export function pasted(columns: Column[], rows: Value[][]): string {
     return /["\t\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   return [columns.map((column) => column.name), ...rows.map((row) => row.map(cell))].map((row) => row.join("\t")).join("\n");
-}
-
-/** Where there is no clipboard to write to, as on pages without https, a selection is copied instead. */
-export async function copied(text: string): Promise<boolean> {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const area = document.createElement("textarea");
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    return done;
-  }
 }

@@ -13,13 +13,6 @@ export const words = speaks({
     more: (count: string) => `${count} more`,
     sortBy: (name: string) => `Sort by ${name}`,
     notes: "What is listed",
-    listed: (triples: string, each: string, k: string) =>
-      `Listed are, of each head, raising and lowering: the ${triples} strongest of all, the best ${each} for every source and every out, and for every dest the best ${each} among the ${k} sources that it scores highest.`,
-    whole: (beyond: string) => `Every skip-trigram of what was asked for with a lift ${beyond} is listed.`,
-    above: (value: string) => `above ${value}`,
-    below: (value: string) => `below ${value}`,
-    or: " or ",
-    forLift: "Rows are listed for their lift, whatever they are sorted by.",
     allHeads: "All heads",
     whyHint: "Choose a cell of the pattern: who else competes for that attention, and what in the query met what in the key.",
     waiting: "Working …",
@@ -36,13 +29,6 @@ export const words = speaks({
     more: (count: string) => `mais ${count}`,
     sortBy: (name: string) => `Ordenar por ${name}`,
     notes: "O que está na lista",
-    listed: (triples: string, each: string, k: string) =>
-      `Estão na lista, de cada cabeça, dos que aumentam e dos que diminuem: os ${triples} mais fortes de todos, os ${each} melhores de cada fonte e de cada saída, e de cada destino os ${each} melhores entre as ${k} fontes a que ele dá maior escore.`,
-    whole: (beyond: string) => `Todo skip-trigrama do que se pediu com ganho ${beyond} está na lista.`,
-    above: (value: string) => `acima de ${value}`,
-    below: (value: string) => `abaixo de ${value}`,
-    or: " ou ",
-    forLift: "As linhas estão na lista pelo ganho, seja qual for a ordem.",
     allHeads: "Todas as cabeças",
     whyHint: "Escolha uma célula do padrão: quem mais disputa essa atenção, e o que na query encontrou o quê na key.",
     waiting: "Calculando …",
@@ -52,7 +38,7 @@ export const words = speaks({
 });
 
 /** Columns of tables, by the names that they have in files and in Python. */
-export const columnWords = speaks({
+const columnWords = speaks({
   en: {
     head: "head",
     source: "source",

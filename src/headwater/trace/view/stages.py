@@ -26,6 +26,29 @@ from headwater.show.values import Progress, silent
 from headwater.trace.question import check_one_text, within
 
 Role: TypeAlias = Literal["stream", "write", "copy"]
+Made: TypeAlias = Literal[
+    "token",
+    "position",
+    "token-and-position",
+    "block-input",
+    "attention",
+    "attention-added",
+    "feed-forward",
+    "feed-forward-added",
+    "normalised",
+]
+WORDS: dict[Made, str] = {
+    "token": "the token",
+    "position": "the position",
+    "token-and-position": "token and position",
+    "block-input": "into the block",
+    "attention": "attention",
+    "attention-added": "attention added",
+    "feed-forward": "feed-forward",
+    "feed-forward-added": "feed-forward added",
+    "normalised": "normalised",
+}
+"""What made a stage, for people."""
 
 START = "start"
 """The stage of a model without blocks in which token and position have been added up; no site of the forward pass is called so."""
@@ -38,18 +61,23 @@ class Stage:
     name: str
     site: str
     role: Role
-    what: str
-    """In words, its role first."""
+    made: Made
+    """By what it came about."""
     of: str | None = None
     """The stage of the stream that a write is added to, that a copy is made of, or that comes before."""
     also: tuple[str, ...] = ()
     """Other names for the same numbers: without norms, what attention reads is what the block gets."""
 
     @property
+    def what(self) -> str:
+        """In words, its role first."""
+        return f"{self.role}: {WORDS[self.made]}"
+
+    @property
     def names(self) -> str:
         """All of its names.
 
-        >>> Stage("L0.h", "L0.out", "stream", "stream: attention added", also=("L1.t0",)).names
+        >>> Stage("L0.h", "L0.out", "stream", "attention-added", also=("L1.t0",)).names
         'L0.h = L1.t0'
         """
         return " = ".join([self.name, *self.also])
@@ -84,44 +112,43 @@ def _every(config: ModelConfig) -> list[tuple[Stage, str | None]]:
     is_placed = "positions" in all_sites(config)
     found: list[tuple[Stage, str | None]] = [
         (
-            Stage(
-                "embed", "embed", "write" if is_placed else "stream", "write: the token" if is_placed else "stream: the token"
-            ),
+            Stage("embed", "embed", "write" if is_placed else "stream", "token"),
             None,
         )
     ]
     end = "embed"
     if is_placed:
-        found.append((Stage("positions", "positions", "write", "write: the position", "embed"), None))
+        found.append((Stage("positions", "positions", "write", "position", "embed"), None))
     if is_placed and not config.layers:
         end = START
-        found.append((Stage(START, START, "stream", "stream: token and position", "embed"), None))
+        found.append((Stage(START, START, "stream", "token-and-position", "embed"), None))
     for layer in range(config.layers):
         block = _post_norm if isinstance(config.norm, PostNorm) else _pre_norm
         same = None if is_placed and not layer else end
         found += block(config, f"L{layer}.", end, same)
         end = f"L{layer}.h"
     is_read_normalised = isinstance(config.norm, PreNorm)
-    last = Stage("final", "final", "copy" if is_read_normalised else "stream", "copy: normalised", end)
+    role, made = ("copy", "normalised") if is_read_normalised else ("stream", found[-1][0].made)
+    last = Stage("final", "final", role, made, end)
     return [*found, (last, None if is_read_normalised else end)]
 
 
 def _post_norm(config: ModelConfig, at: str, end: str, same: str | None) -> list[tuple[Stage, str | None]]:
     t0, t2, t3, t5 = (at + letter for letter in ("t0", "t2", "t3", "t5"))
     found: list[tuple[Stage, str | None]] = [
-        (Stage(t0, f"{at}in", "stream", "stream: into the block", end), same),
-        (Stage(f"{at}t1", f"{at}attention", "write", "write: attention", t0), None),
-        (Stage(t2, f"{at}middle", "stream", "stream: attention added", t0), None),
+        (Stage(t0, f"{at}in", "stream", "block-input", end), same),
+        (Stage(f"{at}t1", f"{at}attention", "write", "attention", t0), None),
+        (Stage(t2, f"{at}middle", "stream", "attention-added", t0), None),
     ]
     if config.feed_forward is None:
-        out = Stage(t3, f"{at}out", "stream", "stream: normalised", t2)
+        out = Stage(t3, f"{at}out", "stream", "normalised", t2)
         return [*found, (out, None), (replace(out, name=f"{at}h"), t3)]
     return [
         *found,
-        (Stage(t3, f"{at}feed_forward_input", "stream", "stream: normalised", t2), None),
-        (Stage(f"{at}t4", f"{at}feed_forward", "write", "write: feed-forward", t3), None),
-        (Stage(t5, f"{at}sum", "stream", "stream: feed-forward added", t3), None),
-        (Stage(f"{at}h", f"{at}out", "stream", "stream: normalised", t5), None),
+        (Stage(t3, f"{at}feed_forward_input", "stream", "normalised", t2), None),
+        (Stage(f"{at}t4", f"{at}feed_forward", "write", "feed-forward", t3), None),
+        (Stage(t5, f"{at}sum", "stream", "feed-forward-added", t3), None),
+        (Stage(f"{at}h", f"{at}out", "stream", "normalised", t5), None),
     ]
 
 
@@ -129,20 +156,20 @@ def _pre_norm(config: ModelConfig, at: str, end: str, same: str | None) -> list[
     t0, t1, t3, t4 = (at + letter for letter in ("t0", "t1", "t3", "t4"))
     is_bare, layer = isinstance(config.norm, NoNorm), config.feed_forward
     found: list[tuple[Stage, str | None]] = [
-        (Stage(t0, f"{at}in", "stream", "stream: into the block", end), same),
-        (Stage(t1, f"{at}attention_input", "copy", "copy: normalised", t0), t0 if is_bare else None),
-        (Stage(f"{at}t2", f"{at}attention", "write", "write: attention", t0), None),
-        (Stage(t3, f"{at}middle", "stream", "stream: attention added", t0), None),
+        (Stage(t0, f"{at}in", "stream", "block-input", end), same),
+        (Stage(t1, f"{at}attention_input", "copy", "normalised", t0), t0 if is_bare else None),
+        (Stage(f"{at}t2", f"{at}attention", "write", "attention", t0), None),
+        (Stage(t3, f"{at}middle", "stream", "attention-added", t0), None),
     ]
     if layer is None:
-        return [*found, (Stage(f"{at}h", f"{at}out", "stream", "stream: attention added", t3), t3)]
+        return [*found, (Stage(f"{at}h", f"{at}out", "stream", "attention-added", t3), t3)]
     read = t0 if layer.reads == "beside-attention" else t3
-    copy = Stage(t4, f"{at}feed_forward_input", "copy", "copy: normalised", read)
+    copy = Stage(t4, f"{at}feed_forward_input", "copy", "normalised", read)
     return [
         *found,
         (copy, read if is_bare else None),
-        (Stage(f"{at}t5", f"{at}feed_forward", "write", "write: feed-forward", t3), None),
-        (Stage(f"{at}h", f"{at}out", "stream", "stream: feed-forward added", t3), None),
+        (Stage(f"{at}t5", f"{at}feed_forward", "write", "feed-forward", t3), None),
+        (Stage(f"{at}h", f"{at}out", "stream", "feed-forward-added", t3), None),
     ]
 
 

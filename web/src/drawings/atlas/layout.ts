@@ -70,9 +70,8 @@ export function reach(values: number[]): number {
   return [1, 1.5, 2, 3, 4, 5, 7.5, 10].map((step) => step * power).find((end) => end >= most * 1.02) ?? 15 * power;
 }
 
-/** A text as it is asked for exactly, whatever it looks like. */
-export const exactly = (text: string): string =>
-  /^(#\d{1,9}$|(exact|prefix|contains|regex):)/.test(text) ? `exact:${text}` : text;
-
 /** Whether a text that somebody types is one of the ways to mean several tokens, or one by its id. */
 export const isPattern = (text: string): boolean => /^(#\d{1,9}$|(exact|prefix|contains|regex):)/.test(text);
+
+/** A text as it is asked for exactly, whatever it looks like. */
+export const exactly = (text: string): string => (isPattern(text) ? `exact:${text}` : text);

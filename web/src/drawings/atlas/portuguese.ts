@@ -35,6 +35,10 @@ export const portuguese = {
   v_neither: "nem um nem outro",
   "v_self-matching": "autocorrespondente",
   "v_self-avoiding": "autoevitante",
+  copying_of: (count: string, all: string, one: boolean) => `${count} de ${all} cabeças ${one ? "copia" : "copiam"}`,
+  "anti-copying_of": (count: string, all: string, one: boolean) => `${count} de ${all} ${one ? "anticopia" : "anticopiam"}`,
+  neither_of: (count: string, all: string, one: boolean) =>
+    `${count} de ${all} não ${one ? "faz" : "fazem"} nem uma coisa nem outra`,
   vocabulary: (count: string) => `${count} tokens`,
   trigrams: (count: string) => `${count} skip-trigramas listados`,
   windows: (count: string) => `confrontado com ${count} janelas de texto`,
@@ -85,6 +89,8 @@ export const portuguese = {
   sourceHint: "o token anterior que recebe atenção",
   destHint: "o token que presta atenção",
   outHint: "o token cujo logit muda",
+  beginWith: "Comece por um dos mais comuns:",
+  trigram: "skip-trigrama",
   any: "qualquer",
   allHeads: "todas as cabeças",
   sign: "Sinal",
@@ -110,11 +116,6 @@ export const portuguese = {
   found: (count: string) => `${count} skip-trigramas`,
   sortBy: (column: string) => `Ordenar por ${column}`,
   patterns: "O texto exato de um token (muitos começam com espaço), #17, prefix:de, contains:elf, regex:^ self, exact:#17.",
-  wholeBeyond: (above: string, below: string) =>
-    `Todo skip-trigrama desta fonte com ganho acima de ${above} ou abaixo de ${below} está listado.`,
-  listed: (strongest: string, each: string, k: string) =>
-    `Estão listados, de cada cabeça, dos que aumentam e dos que diminuem: os ${strongest} mais fortes de todos, os ${each} melhores de cada fonte e de cada saída, e de cada destino os ${each} melhores entre as ${k} fontes a que ele dá maior escore.`,
-  byLift: "As linhas estão listadas pelo ganho, seja qual for a ordem.",
   noToken: (slot: string) => `Ainda não há token deste atlas para ${slot}.`,
   tryPrefix: "Todos os que começam assim",
   tryContains: "Todos os que o contêm",

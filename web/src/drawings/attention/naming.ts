@@ -2,22 +2,16 @@
 
 import type { Schema } from "../../lib/ask";
 import { whole } from "../../lib/numbers";
-import { legible } from "../../lib/tokens";
+import { cut, legible } from "../../lib/tokens";
 import { words as t } from "./words";
 
 export type Part = Schema["AttentionPart"];
 export type Place = Schema["Place"];
 const LONGEST = 24;
 
-/** What fits a label: the beginning of a long token. */
-export function short(text: string, most = LONGEST): string {
-  const letters = [...text];
-  return letters.length <= most ? text : `${letters.slice(0, most - 1).join("")}…`;
-}
-
 /** ‘ open’@3, kept apart from its surroundings whatever direction its letters have. */
 export const placed = (place: Place, most = LONGEST): string =>
-  `\u2068‘${short(legible(place.token.text, place.token.id), most)}’\u2069@${place.position}`;
+  `\u2068‘${cut(legible(place.token.text, place.token.id), most)}’\u2069@${place.position}`;
 
 /** A part of a query or key. */
 export function partName(part: Part, most = LONGEST): string {

@@ -4,6 +4,14 @@ import type { Schema } from "../../lib/ask";
 import type { Cell } from "../../lib/save";
 
 type Claim = Schema["ClaimTold"];
+/** What is read: a document, and which of its statements. */
+export interface Read {
+  told: Schema["Documents"];
+  document: Schema["Documents"]["documents"][number];
+  verdict: string | null;
+  find: string;
+  claims: Claim[];
+}
 type Pieces = Schema["Piece"][];
 
 export const plainText = (pieces: Pieces): string =>

@@ -1,7 +1,7 @@
 /** How scores become bars, and numbers that are what they are. */
 
 import { max, min } from "d3-array";
-import { speech } from "../../lib/words.svelte";
+import { spoken } from "../../lib/python";
 
 export interface Bars {
   zero: number;
@@ -17,4 +17,4 @@ export function bars(scores: readonly number[], x: number, width: number): Bars 
 }
 
 /** 0.25, and 0,25 for readers of Portuguese; no digit more than it has. */
-export const asIs = (value: number): string => (speech.language === "pt" ? String(value).replace(".", ",") : String(value));
+export const asIs = (value: number): string => spoken(String(value));

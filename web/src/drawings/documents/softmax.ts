@@ -39,7 +39,7 @@ export function largestRows(weights: readonly number[], most: number): { shown: 
 
 /** The slider's way from 100 to 0.01, in logarithms; a temperature of three digits, so that what is shown is what is meant. */
 export const HOTTEST = 2;
-export const rounded = (temperature: number): number => Number(temperature.toPrecision(3));
+const rounded = (temperature: number): number => Number(temperature.toPrecision(3));
 export const fromSlider = (place: number): number => rounded(10 ** place);
 export const toSlider = (temperature: number): number => Math.min(HOTTEST, Math.max(-HOTTEST, Math.log10(temperature)));
 

@@ -16,7 +16,7 @@ export interface Box {
   x: number;
   y: number;
   height: number;
-  /** Of what a label may take, to the right of the box. */
+  /** From this bar to the next, for its label. */
   space: number;
   opens: boolean;
   open: boolean;
@@ -51,10 +51,10 @@ export const BAR = 10;
 export const TOP = 34;
 const LEFT = 160;
 const RIGHT = 172;
-const NARROWEST = 138;
+const NARROWEST = 154;
 const LEAVES = new Set(["embedding", "position", "bias"]);
 
-const layerOf = (node: RiverNode): number => node.layer ?? Number(/L(\d+)/.exec(node.name ?? node.key)?.[1] ?? 0);
+export const layerOf = (node: RiverNode): number => node.layer ?? Number(/L(\d+)/.exec(node.name ?? node.key)?.[1] ?? 0);
 
 /** Where a place comes on the way from the tokens to the logit; what has no place of its own comes just before what it flows into. */
 export function stages(nodes: readonly RiverNode[], links: readonly RiverLink[]): Map<string, number> {
@@ -165,7 +165,7 @@ export function layout(nodes: readonly RiverNode[], links: readonly RiverLink[],
       x: columns[box.column]!.x,
       y: TOP + slot.y + (slot.height - thick) / 2,
       height: thick,
-      space: gap - BAR - 14,
+      space: gap - BAR,
     });
   }
   return { width, height: height + TOP + 12, boxes, bands: banded(ways, slotOf, columns, scale), columns };

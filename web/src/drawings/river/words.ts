@@ -3,7 +3,7 @@
 import { fixed, percent, signed, whole } from "../../lib/numbers";
 import { legible } from "../../lib/tokens";
 import { speaks } from "../../lib/words.svelte";
-import type { Box, Column, RiverLink, RiverNode } from "./layout";
+import { layerOf, type Box, type Column, type RiverLink, type RiverNode } from "./layout";
 
 const ways: Record<"en" | "pt", Record<string, string>> = {
   en: {
@@ -34,11 +34,14 @@ export const t = speaks({
     heads: (layer: number) => `heads of layer ${layer}`,
     feed: (layer: number) => `feed-forward ${layer}`,
     feedName: (layer: number) => `L${layer} feed-forward`,
+    feedShort: "FF",
     positions: "positions",
     biases: "biases",
     smaller: (count: string, one: boolean) => (one ? "1 smaller part" : `${count} smaller parts`),
+    smallerShort: (count: string) => `${count} smaller`,
     layer: (layer: number) => `layer ${layer}`,
     order: (order: string) => `by way of heads: ${order}`,
+    orderShort: (order: string) => `${order} ${order === "1" ? "head" : "heads"}`,
     embedding: "embedding",
     streamAt: (place: string, layer: number) => `stream at ${place}, as layer ${layer} reads it`,
     headAt: (head: string, place: string) => `${head} at ${place}`,
@@ -50,9 +53,13 @@ export const t = speaks({
     flowsInto: "into",
     raises: "raises",
     lowers: "lowers",
+    legend:
+      "Widths are sizes. Point at a part to see its whole course; click it to split it further upstream (⊕) or to close it.",
     picture:
       "The river: from the tokens on the left to the logit on the right. Arrow keys go from part to part, Enter splits one.",
     minus: "above",
+    logitOf: "logit of",
+    aboveMean: "above the mean of all",
     mean: "the mean of all tokens",
     after: "after",
     part: "part",
@@ -69,15 +76,18 @@ export const t = speaks({
   pt: {
     tokens: "tokens",
     logit: "logit",
-    stream: (layer: number) => `fluxo que entra na camada ${layer}`,
+    stream: (layer: number) => `fluxo até a camada ${layer}`,
     heads: (layer: number) => `cabeças da camada ${layer}`,
     feed: (layer: number) => `feed-forward ${layer}`,
     feedName: (layer: number) => `L${layer} feed-forward`,
+    feedShort: "FF",
     positions: "posições",
     biases: "bias",
     smaller: (count: string, one: boolean) => (one ? "1 parte menor" : `${count} partes menores`),
+    smallerShort: (count: string) => `${count} ${count === "1" ? "menor" : "menores"}`,
     layer: (layer: number) => `camada ${layer}`,
     order: (order: string) => `passando por cabeças: ${order}`,
+    orderShort: (order: string) => `${order} ${order === "1" ? "cabeça" : "cabeças"}`,
     embedding: "embedding",
     streamAt: (place: string, layer: number) => `fluxo em ${place}, como a camada ${layer} o lê`,
     headAt: (head: string, place: string) => `${head} em ${place}`,
@@ -89,8 +99,12 @@ export const t = speaks({
     flowsInto: "para",
     raises: "aumenta",
     lowers: "diminui",
+    legend:
+      "As larguras são tamanhos. Aponte para uma parte para ver todo o seu curso; clique para dividi-la mais rio acima (⊕) ou fechá-la.",
     picture: "O rio: dos tokens à esquerda ao logit à direita. As setas vão de parte em parte, Enter divide uma.",
     minus: "acima de",
+    logitOf: "logit de",
+    aboveMean: "acima da média de todos",
     mean: "a média de todos os tokens",
     after: "depois de",
     part: "parte",
@@ -106,7 +120,6 @@ export const t = speaks({
   },
 });
 
-const layerOf = (node: RiverNode): number => node.layer ?? Number(/L(\d+)/.exec(node.name ?? node.key)?.[1] ?? 0);
 const placeOf = (node: RiverNode): string => `${legible(node.token, node.id ?? undefined)}@${node.position}`;
 
 /** A place's name, as short as can be beside its column's. */

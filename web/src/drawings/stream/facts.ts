@@ -65,7 +65,7 @@ export function along(stream: Stream, stage: Stage): number {
   const places = [stage.name, ...stage.also].map((name) => {
     const found = /^L(\d+)\.(t\d|h)$/.exec(name);
     if (!found) return name === "final" ? stream.layers + (stage.role === "copy" ? 0.25 : 0) : -0.25;
-    const within = WITHIN[stream.norm]?.[found[2]!];
+    const within = WITHIN[stream.norms]?.[found[2]!];
     return within === undefined ? -Infinity : Number(found[1]) + within;
   });
   const last = Math.max(...places);
@@ -143,7 +143,7 @@ export function shade(values: Float32Array | Uint8Array, measure: string, vocab:
   const [far, most] = [Math.log(high / low), Math.log(Math.max(2, vocab))];
   const dark: Record<string, (value: number) => number> = {
     rank: (value) => Math.max(0, 1 - Math.log(Math.max(1, value)) / most),
-    norm: (value) => (value <= 0 ? 0 : far > 0 ? 0.08 + (0.92 * Math.log(value / low)) / far : 1),
+    length: (value) => (value <= 0 ? 0 : far > 0 ? 0.08 + (0.92 * Math.log(value / low)) / far : 1),
     entropy: (value) => (high > 0 ? value / high : 0),
   };
   const found = new Float32Array(values.length);
@@ -158,8 +158,3 @@ export function pieceOf(position: number, length: number, most: number): { first
   const first = Math.min(Math.floor(position / most) * most, length - most);
   return { first, count: most };
 }
-
-export const cut = (text: string, most: number): string => {
-  const letters = [...text.slice(0, 4 * most)];
-  return letters.length > most || text.length > 4 * most ? `${letters.slice(0, Math.max(1, most - 1)).join("")}…` : text;
-};

@@ -1,6 +1,6 @@
 /** What has been measured since the page was opened, one statement at a time or a whole document in a process of its own. */
 
-import { ask, Failure, follow, type Schema } from "../../lib/ask";
+import { ask, failed, Failure, follow, type Schema } from "../../lib/ask";
 import type { Language } from "../../lib/words.svelte";
 
 export type Measured = Schema["Measured"];
@@ -20,13 +20,12 @@ interface Event {
   error?: { given: string; needed: string; do: string };
 }
 
-const failed = (reason: unknown): Failure => (reason instanceof Failure ? reason : new Failure(0, String(reason), "", ""));
-
 export class Measuring {
   found = $state.raw<Record<string, Measured>>({});
   failures = $state.raw<Record<string, Failure>>({});
   waiting = $state.raw<ReadonlySet<string>>(new Set());
-  /** Of a whole document: which statement, and how far. */
+  /** Of which whole document the rest tells: which statement, how far, and what came of it. */
+  document = $state<string | null>(null);
   what = $state<string | null>(null);
   share = $state(0);
   tally = $state.raw<Tally | null>(null);
@@ -45,18 +44,19 @@ export class Measuring {
     this.waiting = new Set([...this.waiting, id]);
     this.#failed(id, null);
     try {
-      this.#keep(await ask<Measured>("/api/documents/claim", { id, lang, model }, signal));
+      this.#keep(await ask("/api/documents/claim", { id, lang, model }, signal));
     } catch (reason) {
       if (!signal.aborted) this.#failed(id, failed(reason));
     }
     this.waiting = new Set([...this.waiting].filter((each) => each !== id));
   }
 
-  /** All of a document, or of all documents; each answer is shown as it comes. */
-  async all(document: string | null, lang: Language, model: string | null): Promise<void> {
+  /** All of a document; each answer is shown as it comes. */
+  async all(document: string, lang: Language, model: string | null): Promise<void> {
     this.stop();
     const control = new AbortController();
     this.#running = control;
+    this.document = document;
     [this.what, this.share, this.tally, this.failure, this.stopped] = [null, 0, null, null, false];
     try {
       for await (const event of follow<Event>("/api/documents/measure", { document, lang, model }, control.signal, "POST"))
@@ -85,7 +85,8 @@ export class Measuring {
   /** Numbers in another language, or of another model, are other answers. */
   forget(): void {
     this.leave();
-    [this.found, this.failures, this.waiting, this.tally, this.stopped] = [{}, {}, new Set(), null, false];
+    [this.found, this.failures, this.waiting] = [{}, {}, new Set()];
+    [this.tally, this.failure, this.stopped] = [null, null, false];
   }
 
   #told(event: Event): void {

@@ -28,6 +28,17 @@ export function joined(curve: Curve, more: Curve): Curve {
   return Object.fromEntries(names.map((name) => [name, [...curve[name], ...more[name].slice(from)]])) as unknown as Curve;
 }
 
+/** Whether news changes what only a whole answer tells: its baselines, its gap, a curve that is thin enough to be drawn. */
+export function outdates(news: News, now: Told, points: number): boolean {
+  // The gap is the server's: it is asked for again where a held-out loss has come.
+  const measured = news.curve?.held_out.some((value) => value !== null) ?? false;
+  if (news.rewound || news.ended || measured || points > MOST) return true;
+  const hasText = now.baselines.some((each) => each.kind === "bigram");
+  const hasMore = news.snapshots !== null && news.snapshots.length !== now.snapshots.length;
+  // A text is there when training begins, not with every line of the log.
+  return !hasText && (hasMore || news.state.phase !== now.state.phase);
+}
+
 export class Course {
   asked: Asked<Told>;
   /** What has come since the answer that it follows. */
@@ -39,7 +50,7 @@ export class Course {
   constructor(id: () => string | null) {
     this.asked = asks(() => {
       const training = id();
-      return training ? (signal) => ask<Told>("/api/training", { training }, signal) : null;
+      return training ? (signal) => ask("/api/training", { training }, signal) : null;
     });
     $effect(() => {
       const look = () => (this.#looking = document.visibilityState !== "hidden");
@@ -51,7 +62,7 @@ export class Course {
     $effect(() => {
       if (!followed) return;
       const control = new AbortController();
-      const training = followed;
+      const { training } = followed;
       void untrack(() => this.#follow(training, control.signal));
       return () => control.abort();
     });
@@ -63,10 +74,11 @@ export class Course {
     return this.#news && this.#news.of === answer ? this.#news.told : answer;
   }
 
-  #toFollow(id: string | null): string | null {
+  /** The answer that news is to follow. With each new one following begins anew, so that what came while it was on its way comes again. */
+  #toFollow(id: string | null): Told | null {
     const answer = this.asked.value;
     // A browser keeps few connections to one server: a tab that nobody sees does not take one.
-    return id && this.#looking && answer?.training === id && answer.state.phase !== "finished" ? id : null;
+    return id && this.#looking && answer?.training === id && answer.state.phase !== "finished" ? answer : null;
   }
 
   async #follow(training: string, signal: AbortSignal): Promise<void> {
@@ -94,10 +106,7 @@ export class Course {
     const added = curve.step.length - now.curve.step.length;
     const told = { ...now, state: news.state, snapshots: news.snapshots ?? now.snapshots, curve, points: now.points + added };
     this.#news = { of: answer, told };
-    const hasText = now.baselines.some((each) => each.kind === "bigram");
-    // The gap is the server's: it is asked for again where a held-out loss has come.
-    const measured = news.curve?.held_out.some((value) => value !== null) ?? false;
-    if (news.rewound || news.ended || measured || curve.step.length > MOST || (!hasText && curve.step.length))
-      this.asked.again();
+    // A question that is on its way is not called off by the next news: then a slow answer would never arrive.
+    if (!this.asked.waiting && outdates(news, now, curve.step.length)) this.asked.again();
   }
 }

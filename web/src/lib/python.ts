@@ -1,12 +1,12 @@
-/** Numbers as Python's format writes them, so that a widget's digits are those that the library prints; in the reader's language. */
+/** Numbers as Python's format writes them, so that the page's digits are those that the library prints; in the reader's language. */
 
-import { speech } from "../lib/words.svelte";
+import { speech } from "./words.svelte";
 
 const SPEC = /^(\+?)(z?)(,?)(?:\.(\d+))?([fge%]?)$/;
 
 /** 12,345.6 in English is 12.345,6 in Portuguese; a minus is a minus. */
-function spoken(written: string): string {
-  const minus = written.replace("-", "−");
+export function spoken(written: string): string {
+  const minus = written.replaceAll("-", "−");
   return speech.language === "pt" ? minus.replace(/[.,]/g, (mark) => (mark === "." ? "," : ".")) : minus;
 }
 
@@ -45,6 +45,13 @@ function scientific(size: number, precision: number): string {
   return mantissa + exponent(power);
 }
 
+const WRITTEN: Record<string, (size: number, precision: number) => string> = {
+  f: toFixed,
+  "%": (size, precision) => `${toFixed(100 * size, precision)}%`,
+  e: scientific,
+  g: general,
+};
+
 /** `format(value, spec)` for the few specs that tables use: "+z.4g", ".3f", ",", ".1%", ".1e". */
 export function plain(value: number, spec: string): string {
   const found = SPEC.exec(spec);
@@ -52,17 +59,12 @@ export function plain(value: number, spec: string): string {
   const [, plus, noMinusZero, comma, given, kind] = found;
   const size = Math.abs(value);
   const precision = given === undefined ? 6 : Number(given);
-  const digits =
-    kind === "f"
-      ? toFixed(size, precision)
-      : kind === "%"
-        ? `${toFixed(100 * size, precision)}%`
-        : kind === "e"
-          ? scientific(size, precision)
-          : kind === "g"
-            ? general(size, precision)
-            : String(size);
-  const isZero = !/[1-9]/.test(digits.split("e")[0]!);
+  const digits = Number.isFinite(size)
+    ? (WRITTEN[kind!]?.(size, precision) ?? String(size))
+    : Number.isNaN(size)
+      ? "nan"
+      : "inf";
+  const isZero = /^[0.]+(e|%|$)/.test(digits);
   const isBelow = (value < 0 || Object.is(value, -0)) && !(noMinusZero && isZero);
   return (isBelow ? "-" : plus) + (comma ? grouped(digits) : digits);
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { plain } from "./python";
+import { formatted, plain } from "./python";
 
 // What Python 3.11 prints for these.
 const PRINTED: [number, string, string][] = [
@@ -25,8 +25,15 @@ const PRINTED: [number, string, string][] = [
   [1234567, ",", "1,234,567"],
   [0.4254, ".1%", "42.5%"],
   [5.04e-7, ".1e", "5.0e-07"],
+  [-2.5e-9, ".1e", "-2.5e-09"],
+  [-Infinity, "+z.3f", "-inf"],
+  [NaN, ".2f", "nan"],
 ];
 
 test.each(PRINTED)("%f as %s is %s", (value, spec, printed) => {
   expect(plain(value, spec)).toBe(printed);
+});
+
+test("every minus is a true one", () => {
+  expect(formatted(-2.5e-9, ".1e")).toBe("−2.5e−09");
 });
