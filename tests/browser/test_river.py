@@ -117,8 +117,11 @@ def test_a_person_types_a_text_and_explains_what_comes_next(river, page):
 def test_a_click_splits_a_part_reload_keeps_it_and_back_undoes_it(river, runs):
     page = river("one-layer", open="-L0H5@4")
     assert drawn(page, "L0H5@4").get_attribute("aria-expanded") == "false"
+    asked = []
+    page.on("request", lambda request: asked.extend(re.findall(r"/api/([\w/]+)", request.url)))
     drawn(page, "L0H5@4").click()
     page.locator('g[data-key="L0H5@4"][aria-expanded="true"]').wait_for()
+    assert asked == ["river"], "the rest is as it was"
     split = runs["one-layer"].explain()["L0H5"].split()
     values = below(page, "L0H5@4")
     assert sorted(values) == pytest.approx(sorted(part.value for part in split.parts), abs=1e-9)
