@@ -6,7 +6,7 @@ const AT_ONCE = 2;
 
 /** Ask for more until nothing is left, or until asking makes it no less: a snapshot that cannot be looked at is not asked for without end. */
 export async function grown<T extends { left: number }>(next: () => Promise<T>, grew: (found: T) => void): Promise<T> {
-  for (let left = Infinity; ; ) {
+  for (let left = Infinity; ;) {
     const found = await next();
     grew(found);
     if (!found.left || found.left >= left) return found;
