@@ -142,9 +142,14 @@ def test_what_is_drawn_adds_up_everywhere_in_a_deeper_model(river):
     assert {"logit", "L1H3@4", "L1@4", "L0H0@4"} <= set(opened)
     for key in opened:
         assert math.fsum(value for _, target, value in bands if target == key) == pytest.approx(nodes[key], abs=1e-5)
-    for key in set(nodes) - {"logit"}:
+    rests = {key for key in nodes if key.startswith("…")}
+    for key in set(nodes) - {"logit"} - rests:
         own = math.fsum(value for source, _, value in bands if source == key)
         assert own == pytest.approx(nodes[key], abs=1e-9)
+    # The remainders of a column are drawn as one.
+    own = math.fsum(value for source, _, value in bands if source.endswith("…"))
+    assert rests
+    assert own == pytest.approx(math.fsum(nodes[key] for key in rests), abs=1e-9)
 
 
 @pytest.mark.parametrize("size", [(1000, 768), (1366, 768), (1920, 1080)])
