@@ -45,7 +45,7 @@ const en = {
     entropy: "entropy of what it would say",
   },
   scales: {
-    length: "Darker is longer, on a log scale from the shortest to the longest.",
+    length: "Full blue is the longest in sight, faint the shortest, on a log scale.",
     cosine_before: "Blue is +1, vermilion −1, blank 0 or no number. Click a cell to go there; arrow keys move.",
     cosine_embed: "Blue is +1, vermilion −1, blank 0. Click a cell to go there; arrow keys move.",
     cosine_final: "Blue is +1, vermilion −1, blank 0. Click a cell to go there; arrow keys move.",
@@ -103,7 +103,7 @@ const pt: typeof en = {
     entropy: "entropia do que diria",
   },
   scales: {
-    length: "Mais escuro é mais longo, em escala logarítmica do menor ao maior.",
+    length: "Azul cheio é o mais longo à vista, quase vazio o mais curto, em escala logarítmica.",
     cosine_before: "Azul é +1, vermelhão −1, vazio 0 ou nenhum número. Clique numa célula para ir até lá; as setas movem.",
     cosine_embed: "Azul é +1, vermelhão −1, vazio 0. Clique numa célula para ir até lá; as setas movem.",
     cosine_final: "Azul é +1, vermelhão −1, vazio 0. Clique numa célula para ir até lá; as setas movem.",
