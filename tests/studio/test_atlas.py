@@ -293,7 +293,7 @@ def test_what_cannot_be_built_is_told_and_one_is_built_at_a_time(folder, tmp_pat
     (tmp_path / "models" / "bare" / "atlas" / "letter.txt").write_text("mine")
     with client_of(tmp_path, "bare") as client:
         assert "letter.txt" in events(client, "bare")[-1]["error"]["given"]
-        client.app.app.state.building.add("bare")
+        client.app.app.state.memory.building.add("bare")
         answer = client.post("/api/atlas/build", params={"model": "bare"})
         assert answer.status_code == 409
         assert client.post("/api/atlas/build", params={"model": "../bare"}).status_code == 404

@@ -1,6 +1,5 @@
 """Building an atlas from the page: in a process of its own, below the folder that the studio was started in."""
 
-import shlex
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -10,6 +9,7 @@ from headwater.studio.asked import Answer, Lines, Named, memory, shelf
 from headwater.studio.atlas_asked import lines
 from headwater.studio.errands import Event, errand
 from headwater.studio.errors import Refused
+from headwater.studio.lines import path_in_shell
 
 router = APIRouter()
 EVENTS: dict[int | str, dict[str, Any]] = {
@@ -37,7 +37,7 @@ async def how(request: Request, model: Named) -> Buildable:
     place = there.atlas_place(model).relative_to(there.here).as_posix()
     name = there.models[model].name
     text = "--text standard-library " if there.card(model).has_words else ""
-    command = f"headwater atlas build {shlex.quote(name)} {text}--out {shlex.quote(place)}"
+    command = f"headwater atlas build {path_in_shell(name)} {text}--out {path_in_shell(place)}"
     told = lines(f"hw.build_atlas({name!r}, {place!r})", command)
     return Buildable(model=model, place=place, building=model in memory(request).building, lines=told)
 
