@@ -4,10 +4,13 @@ import json
 import re
 import resource
 import socket
+import stat
 import threading
 import time
+import webbrowser
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
@@ -20,8 +23,9 @@ from headwater.errors import InputError
 from headwater.studio import wire as wires
 from headwater.studio.guard import HEADERS
 from headwater.studio.limits import ADDRESS_BYTES
-from headwater.studio.serve import PORT, Place, _bound
+from headwater.studio.serve import PORT, Place, _bound, _Server, _tell
 from headwater.studio.wire import Wire
+from headwater.studio.work import Desk
 from studio_server import studio
 from tiny_atlas import save_model
 
@@ -285,6 +289,25 @@ def test_the_door_gives_a_cookie_of_this_port(served):
         assert re.search(r"httponly", answer.headers["set-cookie"], re.IGNORECASE)
         assert client.get("/api/shelf").status_code == 200
         assert client.get("/api/shelf", headers={"host": f"localhost:{port}"}).status_code == 200
+
+
+def test_a_browser_is_sent_there_without_being_told_the_token(monkeypatch):
+    address, opened = f"http://127.0.0.1:8321/?token={'t' * 24}", []
+    server = _Server(uvicorn.Config(None), Desk())
+    server.started = True
+
+    def browse(place):
+        path = Path(urlsplit(place).path)
+        opened.append((place, path, stat.S_IMODE(path.stat().st_mode), path.read_text()))
+        server.should_exit = True
+
+    monkeypatch.setattr(webbrowser, "open", browse)
+    _tell(server, address, lambda told: told == address, browse=True)
+    [(place, path, mode, page)] = opened
+    assert "t" * 24 not in place
+    assert mode == 0o600
+    assert f'content="0;url={address}"' in page
+    assert not path.exists()
 
 
 def test_a_port_that_is_taken_is_another_one_unless_it_was_asked_for():
