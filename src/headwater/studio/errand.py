@@ -1,4 +1,4 @@
-"""``python -m headwater.studio.errand``: what a studio lets a process of its own do. It prints lines of JSON, which ``headwater.studio.errands`` passes on.
+"""``python -P -m headwater.studio.errand``: what a studio lets a process of its own do. It prints lines of JSON, which ``headwater.studio.errands`` passes on.
 
 ==================================  =====================================================
 atlas MODEL OUT                     build the atlas of a model, held against its own text
@@ -86,7 +86,9 @@ def main(arguments: list[str]) -> int:
 
 def _end_with_the_studio() -> None:
     """The studio holds the other end of stdin: it closes when the studio ends, however it ends."""
-    sys.stdin.buffer.read()
+    # Not by sys.stdin: whoever waits in it holds a lock that Python needs when it ends.
+    while os.read(0, 4096):
+        pass
     os._exit(130)
 
 
