@@ -1,7 +1,7 @@
 """Pictures of the studio for the README and the book: every screen, both languages, both themes, from a real studio in a real browser.
 
-``python book/pictures.py TRAINING``: TRAINING is the folder of a training with snapshots. Those of the light theme go to ``docs/pictures`` and ``docs/pt/pictures``, all of
-them to ``book/built/pictures``, to be looked at.
+``python book/pictures.py TRAINING FOLDER``: TRAINING is the folder of a training with snapshots, FOLDER one where ``headwater demo`` has left the atlas of its model. Pictures
+of the light theme go to ``docs/pictures`` and ``docs/pt/pictures``, all of them to ``book/built/pictures``, to be looked at.
 """
 
 import sys
@@ -21,19 +21,21 @@ SCREENS = {
 SIZE = {"width": 1366, "height": 860}
 TALL = {"width": 1366, "height": 1230}
 """For the river, whole."""
+WAITED_FOR = ".waiting:not(figure *), .stale, [aria-busy=true], [data-testid=screen-training] .hint[role=status]"
+"""What is on a page until all that it shows is there; further figures of the documents come when one gets to them."""
 
 
-def main(training: Path) -> None:
+def main(training: Path, folder: Path) -> None:
     """Start a studio, open every screen, and keep what is seen."""
     sys.path.insert(0, str(HERE.parent / "tests"))
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
     from studio_server import chromium_place, studio
 
     out = HERE / "built" / "pictures"
     out.mkdir(parents=True, exist_ok=True)
     with (
-        studio("one-layer", "two-layer", "block", training.absolute(), folder=HERE.parent) as running,
+        studio("one-layer", "two-layer", "block", training.absolute(), folder=folder) as running,
         sync_playwright() as player,
     ):
         browser = player.chromium.launch(executable_path=chromium_place(), args=["--no-sandbox"])
@@ -46,8 +48,10 @@ def main(training: Path) -> None:
                     page.set_viewport_size(TALL if name == "river" else SIZE)
                     page.goto(f"{running.address}{place}{'&' if '?' in place else '?'}lang={language}&theme={theme}")
                     page.get_by_test_id(f"screen-{name}").wait_for()
-                    page.wait_for_load_state("networkidle")
-                    page.wait_for_timeout(2500)
+                    page.wait_for_timeout(1500)
+                    # Not until the network is idle: a studio goes on telling of its trainings.
+                    expect(page.locator(WAITED_FOR)).to_have_count(0, timeout=120_000)
+                    expect(page.locator("figure").first.locator(".waiting")).to_have_count(0, timeout=120_000)
                     page.screenshot(path=out / f"{name}-{language}-{theme}.png")
                 page.close()
         browser.close()
@@ -67,4 +71,4 @@ def _smaller(whole: Path, place: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
