@@ -232,10 +232,14 @@ def test_weights_and_values_are_revealed_step_by_step_and_changed_by_hand(go, la
     weights[1] = 0
     left = weights / weights.sum()
     assert figure.get_by_test_id("weight").all_text_contents() == [written(float(weight), lang, ".4f") for weight in left]
-    # What was changed by hand is not the model's, and has no certificate.
-    assert page.get_by_test_id("certificate").count() == 0
+    changed = left @ run["L0.values"][0, 5].double()
+    assert written(float(changed.norm()), lang, ".3f") in page.get_by_test_id("sum-length").text_content()
+    # What was changed by hand is not the model's: it has no certificate, and the model did not write it.
+    assert page.get_by_test_id("certificate").count() == page.get_by_test_id("written").count() == 0
+    assert saved(page, "CSV").decode("utf-8-sig").splitlines()[2].endswith(",0")
     page.get_by_test_id("all-back").click()
     page.get_by_test_id("certificate").wait_for()
+    page.get_by_test_id("written").wait_for()
     assert written(float(mixed.norm()), lang, ".3f") in page.get_by_test_id("sum-length").text_content()
     page.get_by_test_id("position-1").click()
     page.wait_for_url("**position=1*")
