@@ -2,10 +2,10 @@
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
+from browser_page import quiet_tab
 from studio_server import chromium_place, studio
 
 
@@ -50,21 +50,10 @@ def chromium():
 @pytest.fixture
 def page(chromium, served):
     """A tab that is signed in; whatever it complains of, or asks of anybody else, fails the test."""
-    context = chromium.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True, locale="en-GB")
-    tab = context.new_page()
-    heard = SimpleNamespace(errors=[], elsewhere=[])
-    tab.on("console", lambda message: heard.errors.append(message.text) if message.type in ("error", "warning") else None)
-    tab.on("pageerror", lambda error: heard.errors.append(str(error)))
-    tab.on(
-        "request",
-        lambda asked: None if asked.url.startswith((served.address, "data:", "blob:")) else heard.elsewhere.append(asked.url),
-    )
-    tab.goto(served.door)
-    tab.wait_for_url("**/")
-    yield tab
-    context.close()
-    assert heard.elsewhere == []
-    assert heard.errors == []
+    asked = []
+    with quiet_tab(chromium, served, asked) as tab:
+        yield tab
+    assert [url for url in asked if not url.startswith((served.address, "data:", "blob:"))] == []
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from browser_page import quiet_tab, saved, tab_of, written
 from headwater import Model
 from headwater.atlas.atlas import open_atlas
 from headwater.atlas.bug_rows import bug_rows
@@ -31,38 +32,22 @@ def atlas(shelf_folder):
         yield found
 
 
-def written(value, digits=3, language="en", sign="+z"):
-    """A number as the page writes it."""
-    text = f"{value:{sign},.{digits}f}".replace("-", "−")
-    if sign:
-        text = text.replace(",", "")
-    return text.translate(str.maketrans(",.", ".,")) if language == "pt" else text
-
-
-def saved(page, kind):
-    page.get_by_test_id("save").click()
-    with page.expect_download() as got:
-        page.get_by_role("button", name=kind).click()
-    page.get_by_test_id("save").click()
-    return got.value.path().read_text(encoding="utf-8-sig")
-
-
 @LANGUAGES
 def test_heads_by_measure_and_one_of_them(go, atlas, language):
     page = go(f"/atlas?lang={language}")
     summary = {one["head"]: one for one in atlas.summary["heads"]}
     for name, one in summary.items():
         square = page.get_by_test_id(f"head-{name}")
-        assert square.locator(".value").text_content() == written(one["copying_centred"], 2, language)
+        assert square.locator(".value").text_content() == written(one["copying_centred"], language, "+z.2f")
     copying = sum(one["copying_panel"]["verdict"] == "copying" for one in summary.values())
     said = {"en": f"{copying} of 8 heads copy", "pt": f"{copying} de 8 cabeças copiam"}
     assert said[language] in page.get_by_test_id("facts").inner_text()
     page.get_by_test_id("measure").select_option("positions")
     assert "measure=positions" in page.url
     shown = page.get_by_test_id("head-L0H5").locator(".value").text_content()
-    assert shown == written(summary["L0H5"]["placement"]["positions"], 2, language)
-    assert saved(page, "SVG").startswith("<svg")
-    rows = list(csv.reader(io.StringIO(saved(page, "CSV"))))
+    assert shown == written(summary["L0H5"]["placement"]["positions"], language, "+z.2f")
+    assert saved(page, "SVG").startswith(b"<svg")
+    rows = list(csv.reader(io.StringIO(saved(page, "CSV").decode("utf-8-sig"))))
     assert [row[0] for row in rows[1:]] == list(atlas.heads)
     assert float(rows[6][rows[0].index("copying")]) == summary["L0H5"]["copying"]
 
@@ -78,21 +63,19 @@ def test_heads_by_measure_and_one_of_them(go, atlas, language):
     assert [float(dots.nth(0).get_attribute(f"data-{part}")) for part in ("real", "imaginary")] == panel["centred"][
         "eigenvalues"
     ][0]
-    assert written(100 * panel["centred"]["positive"], 1, language, "") + "%" in page.get_by_test_id("eigen-say").inner_text()
+    assert written(100 * panel["centred"]["positive"], language, ",.1f") + "%" in page.get_by_test_id("eigen-say").inner_text()
     votes = page.get_by_test_id("verdict").first
     ranks, often = panel["ranks"], panel["ranks_by_frequency"]
     for definition, shown in {
-        "mean rank": f"{written(ranks['mean'], 0, language, '')} / {written(panel['tokens'], 0, language, '')}",
-        "most in top 10": f"{written(100 * ranks['top_10'], 1, language, '')}%",
-        "most in top 10, by frequency": f"{written(100 * often['top_10'], 1, language, '')}%",
+        "mean rank": f"{written(ranks['mean'], language, ',.0f')} / {written(panel['tokens'], language, ',.0f')}",
+        "most in top 10": f"{written(100 * ranks['top_10'], language, ',.1f')}%",
+        "most in top 10, by frequency": f"{written(100 * often['top_10'], language, ',.1f')}%",
     }.items():
         assert votes.locator(f"[data-definition='{definition}'] .number").inner_text() == shown
     page.get_by_test_id("basis-raw").click()
-    assert written(100 * panel["raw"]["positive"], 1, language, "") + "%" in page.get_by_test_id("eigen-say").inner_text()
+    assert written(100 * panel["raw"]["positive"], language, ",.1f") + "%" in page.get_by_test_id("eigen-say").inner_text()
     best = atlas.strongest("L0H2").rows[0]
-    assert page.get_by_test_id("strongest-raising").get_by_test_id("lift").first.inner_text() == written(
-        best["lift"], 3, language
-    )
+    assert page.get_by_test_id("strongest-raising").get_by_test_id("lift").first.inner_text() == written(best["lift"], language)
     page.reload()
     page.locator("[data-testid=head-page][data-head=L0H2]").wait_for()
     page.go_back()
@@ -148,9 +131,9 @@ def test_search_while_typing(go, atlas, language):
     found = atlas.search(source=" self", limit=300)
     page.locator(f"[data-testid=total][data-total='{found.total}']").wait_for()
     lifts = page.get_by_test_id("found").locator("[data-column=lift]")
-    assert lifts.first.inner_text() == written(found.rows[0]["lift"], 3, language)
+    assert lifts.first.inner_text() == written(found.rows[0]["lift"], language)
     remarks = page.get_by_test_id("remarks").inner_text()
-    assert written(found.beyond[0], 3, language) in remarks
+    assert written(found.beyond[0], language) in remarks
     # The next page comes as the end comes near.
     page.get_by_test_id("found").first.evaluate(
         "row => { const list = row.closest('.rows'); list.scrollTop = list.scrollHeight; }"
@@ -159,7 +142,7 @@ def test_search_while_typing(go, atlas, language):
     page.get_by_test_id("found").first.evaluate("row => { const list = row.closest('.rows'); list.scrollTop = 150 * 34; }")
     row = page.locator("[data-testid=found][data-number='150']")
     row.wait_for()
-    assert row.locator("[data-column=lift]").inner_text() == written(found.rows[150]["lift"], 3, language)
+    assert row.locator("[data-column=lift]").inner_text() == written(found.rows[150]["lift"], language)
     # A row that is opened leaves the list, and who reads it, where they are.
     row.get_by_test_id("unfold").click()
     page.get_by_test_id("opened").first.wait_for()
@@ -178,7 +161,7 @@ def test_search_while_typing(go, atlas, language):
     page.reload()
     page.locator(f"[data-testid=total][data-total='{wanted.total}']").wait_for()
     shown = page.get_by_test_id("found").first.locator("[data-column=attention]").inner_text()
-    assert shown == written(wanted.rows[0]["attention"], 3, language, "")
+    assert shown == written(wanted.rows[0]["attention"], language, ",.3f")
     document = json.loads(saved(page, "JSON"))
     assert [each["lift"] for each in document["rows"][:3]] == [each["lift"] for each in wanted.rows]
     page.get_by_test_id("reproduce").locator("summary").click()
@@ -217,18 +200,14 @@ def test_a_list_has_rows_of_one_question_alone(go, atlas):
 
 def test_a_page_that_did_not_come_can_be_asked_for_again(chromium, served, atlas):
     """In a tab of its own: a browser complains of every answer that is an error."""
-    context = chromium.new_context(viewport={"width": 1366, "height": 768})
-    page = context.new_page()
-    page.goto(served.door)
-    page.wait_for_url("**/")
-    page.goto(f"{served.address}/atlas?lang=en&view=search&source=%20self")
-    page.route(re.compile("offset=100"), lambda route: route.fulfill(status=503, body="{}"), times=1)
-    page.get_by_test_id("found").first.wait_for()
-    to_the_end(page)
-    page.get_by_test_id("failure").get_by_role("button").click()
-    page.get_by_test_id("failure").wait_for(state="detached")
-    page.locator("[data-testid=found][data-number='100']").wait_for()
-    context.close()
+    with tab_of(chromium, served) as page:
+        page.goto(f"{served.address}/atlas?lang=en&view=search&source=%20self")
+        page.route(re.compile("offset=100"), lambda route: route.fulfill(status=503, body="{}"), times=1)
+        page.get_by_test_id("found").first.wait_for()
+        to_the_end(page)
+        page.get_by_test_id("failure").get_by_role("button").click()
+        page.get_by_test_id("failure").wait_for(state="detached")
+        page.locator("[data-testid=found][data-number='100']").wait_for()
 
 
 def test_a_row_opens_to_places_in_the_text_and_leads_to_the_river(go, atlas):
@@ -257,9 +236,9 @@ def test_bugs_bigrams_and_a_single_layer(go, atlas, language):
     total = page.get_by_test_id("bugs-total")
     total.wait_for()
     assert int(total.get_attribute("data-total")) == len(rows)
-    assert written(sum(row["cost"] for row in rows), 3, language, "") in total.inner_text()
+    assert written(sum(row["cost"] for row in rows), language, ",.3f") in total.inner_text()
     cost = page.get_by_test_id("bug").first.locator("[data-column=cost]").inner_text()
-    assert cost == written(rows[0]["cost"], 4, language, "")
+    assert cost == written(rows[0]["cost"], language, ",.4f")
     own = [row for row in rows if row["head"] == "L0H7"]
     page.get_by_test_id("bugs-head").select_option("L0H7")
     page.locator(f"[data-testid=bugs-total][data-total='{len(own)}']").wait_for()
@@ -268,7 +247,7 @@ def test_bugs_bigrams_and_a_single_layer(go, atlas, language):
     best = atlas.bigrams(" self").rows[0]
     page.locator(f"[data-testid=entry][data-token='{best['out_id']}']").wait_for()
     shown = page.get_by_test_id("entry").first.locator("[data-column=output]").inner_text()
-    assert shown == written(best["output"], 3, language)
+    assert shown == written(best["output"], language)
     page.get_by_test_id("view-composition").click()
     page.get_by_test_id("one-layer").wait_for()
 
@@ -298,21 +277,13 @@ def others(tmp_path_factory):
 
 @pytest.fixture
 def elsewhere(chromium, others):
-    context = chromium.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True, locale="en-GB")
-    tab = context.new_page()
-    heard = []
-    tab.on("console", lambda message: heard.append(message.text) if message.type in ("error", "warning") else None)
-    tab.on("pageerror", lambda error: heard.append(str(error)))
-    tab.goto(others.running.door)
-    tab.wait_for_url("**/")
+    with quiet_tab(chromium, others.running) as tab:
 
-    def opened(path):
-        tab.goto(others.running.address + path)
-        return tab
+        def opened(path):
+            tab.goto(others.running.address + path)
+            return tab
 
-    yield opened
-    context.close()
-    assert heard == []
+        yield opened
 
 
 @LANGUAGES
@@ -326,10 +297,10 @@ def test_two_atlases_side_by_side(elsewhere, others, language):
         number = page.get_by_test_id(f"changes-{kind}").locator("[data-total]").get_attribute("data-total")
         assert int(number) == found.counts[kind]
     least = page.get_by_test_id("changes-appeared").locator("[data-column=least]").first.inner_text()
-    assert least == written(found.appeared[0].least, 3, language, "")
+    assert least == written(found.appeared[0].least, language, ",.3f")
     cells = page.get_by_test_id("heads-both").locator("tr[data-head=L0H0] td").all_inner_texts()
     was, now = found.heads[0].numbers["centred"]
-    assert f"{written(was, 2, language)} → {written(now, 2, language)}" in [cell.strip() for cell in cells]
+    assert f"{written(was, language, '+z.2f')} → {written(now, language, '+z.2f')}" in [cell.strip() for cell in cells]
 
 
 def test_composition_of_many_heads(elsewhere, others):
@@ -345,7 +316,7 @@ def test_composition_of_many_heads(elsewhere, others):
     most = max(link["excess"] for link in told["links"])
     few = [link for link in told["links"] if link["excess"] >= 0.6 * most]
     page.wait_for_function(f"document.querySelectorAll('[data-testid=link]').length === {len(few)}")
-    assert written(few[0]["score"], 3, sign="") in page.get_by_test_id("link-row").first.inner_text()
+    assert written(few[0]["score"], form=",.3f") in page.get_by_test_id("link-row").first.inner_text()
     # One stop of the Tab key; arrows go from head to head.
     assert page.get_by_test_id("graph").locator("[tabindex='0']").count() == 1
     page.get_by_test_id("graph").locator("[data-head=L0H0]").focus()
@@ -360,7 +331,7 @@ def test_composition_of_many_heads(elsewhere, others):
     page.wait_for_url("**kind=Q**")
     page.go_back()
     page.wait_for_function(f"document.querySelectorAll('[data-testid=link]').length === {len(few)}")
-    assert saved(page, "SVG").count("<path") == len(few)
+    assert saved(page, "SVG").count(b"<path") == len(few)
 
 
 def test_an_atlas_is_built_from_the_page(elsewhere, others):

@@ -3,12 +3,12 @@
 import csv
 import io
 import json
-import re
 from urllib.parse import quote
 
 import pytest
 
 import headwater as hw
+from browser_page import download, saved, tab_of, written
 from studio_server import studio
 
 pytestmark = pytest.mark.browser
@@ -18,12 +18,6 @@ WORDS = {
     "en": {"looks": "looks at", "why": "Why L1H1 looks there", "weighted": "Value-weighted", "none": "This model has no heads"},
     "pt": {"looks": "olha para", "why": "Por que L1H1 olha ali", "weighted": "Ponderada pelos values", "none": "Este modelo não tem cabeças"},
 }  # fmt: skip
-
-
-def written(value, language, form="+z.3f"):
-    """A number as the page writes it: Python's digits, a true minus sign, a comma in Portuguese."""
-    said = format(value, form).replace("-", "−")
-    return said.replace(".", ",") if language == "pt" else said
 
 
 def at(text, language="en", **choices):
@@ -185,19 +179,11 @@ def test_over_the_text_a_token_shows_where_it_looks(go):
     assert shown == [[written(value, "en", ".0%")] if value >= 0.05 else [] for value in seen]
 
 
-def saved(page, kind):
-    page.get_by_test_id("save").click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name=re.compile(rf"^{kind} ")).click()
-    page.get_by_test_id("save").click()
-    path = download.value.path()
-    assert download.value.suggested_filename == f"headwater-two-layer-attention.{kind.lower()}"
-    return path.read_bytes()
-
-
 def test_everything_can_be_saved(go):
     page, run = go(at(TEXT, model="two-layer", head="L1H1", dest=4, source=0)), hw.load("two-layer").record(TEXT)
     settled(page)
+    for kind in ("svg", "png", "csv", "json", "html"):
+        assert download(page, kind.upper()).suggested_filename == f"headwater-two-layer-attention.{kind}"
     drawn = saved(page, "SVG").decode()
     assert "data:image/png" in drawn
     assert all(word in drawn for word in (">for<", ">·open<", ">0.93<"))
@@ -243,13 +229,8 @@ def test_a_long_text_is_shown_whole_close_up_and_by_its_chosen_row(go):
 @pytest.fixture
 def elsewhere(chromium, tmp_path):
     """A tab of another studio, which may complain."""
-    with studio("zero-layer", "one-layer", folder=tmp_path) as running:
-        context = chromium.new_context(viewport={"width": 1366, "height": 768})
-        tab = context.new_page()
-        tab.goto(running.door)
-        tab.wait_for_url("**/")
+    with studio("zero-layer", "one-layer", folder=tmp_path) as running, tab_of(chromium, running) as tab:
         yield lambda path: (tab.goto(running.address + path), tab)[1]
-        context.close()
 
 
 def test_without_heads_refused_and_hostile_texts(elsewhere):

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 import headwater as hw
+from browser_page import saved, tab_of, written
 from headwater.claims.labels import VERDICT, number
 from headwater.claims.registry import TITLES, all_claims
 from headwater.trace.view.lookup import head_lookup
@@ -20,12 +21,6 @@ pytestmark = pytest.mark.browser
 TEXT = "for line in open("
 LANGUAGES = pytest.mark.parametrize("lang", ["en", "pt"])
 SLOW = 60_000
-
-
-def shown(value, digits, lang):
-    """As the page prints it."""
-    text = f"{value:.{digits}f}".replace("-", "−")
-    return text.replace(".", ",") if lang == "pt" else text
 
 
 @LANGUAGES
@@ -93,32 +88,23 @@ def test_claims_are_saved_as_csv_json_and_html(go):
     page = go("/documents?lang=en&document=004&claim=004-EX1")
     page.get_by_test_id("measure-004-EX1").click()
     page.get_by_test_id("measured-004-EX1").wait_for(timeout=SLOW)
-    saved = {}
-    for kind in ("CSV", "JSON", "HTML"):
-        if not page.get_by_role("button", name=kind).is_visible():
-            page.get_by_test_id("save").click()
-        with page.expect_download() as download:
-            page.get_by_role("button", name=kind).click()
-        saved[kind] = download.value.path().read_text("utf-8-sig")
-    rows = list(csv.DictReader(io.StringIO(saved["CSV"])))
+    rows = list(csv.DictReader(io.StringIO(saved(page, "CSV").decode("utf-8-sig"))))
     (answer,) = hw.measure("004-EX1")
     mine = [row for row in rows if row["id"] == "004-EX1"]
     assert [float(row["measured"]) for row in mine] == [fact.measured for fact in answer.finding.facts]
     assert {row["id"] for row in rows} == {claim.id for claim in all_claims().values() if claim.document == "004"}
-    assert json.loads(saved["JSON"])["measured"]["004-EX1"]["verdict"] == answer.finding.verdict
-    assert "004-EX1" in saved["HTML"]
-    assert "<math" in saved["HTML"]
-    assert not re.search(r'(src|href)="(/|http)', saved["HTML"]), "nothing of it is elsewhere"
+    assert json.loads(saved(page, "JSON"))["measured"]["004-EX1"]["verdict"] == answer.finding.verdict
+    document = saved(page, "HTML").decode()
+    assert "004-EX1" in document
+    assert "<math" in document
+    assert not re.search(r'(src|href)="(/|http)', document), "nothing of it is elsewhere"
 
 
 def test_what_is_saved_is_what_is_shown_whatever_the_address_says(go):
     page = go("/documents?lang=en&document=004&verdict=nonsense")
     mine = [claim.id for claim in all_claims().values() if claim.document == "004"]
     expect(page.locator("article")).to_have_count(len(mine), timeout=SLOW)
-    page.get_by_test_id("save").click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="CSV").click()
-    rows = csv.DictReader(io.StringIO(download.value.path().read_text("utf-8-sig")))
+    rows = csv.DictReader(io.StringIO(saved(page, "CSV").decode("utf-8-sig")))
     assert [row["id"] for row in rows] == mine
 
 
@@ -204,13 +190,13 @@ def test_the_slider_of_temperature_shows_the_librarys_numbers(go, lang):
     def weights():
         return page.get_by_test_id("lookup").get_by_test_id("weight").all_text_contents()
 
-    assert weights() == [shown(float(weight), 4, lang) for weight in pattern]
+    assert weights() == [written(float(weight), lang, ".4f") for weight in pattern]
     for temperature in ("0.05", "0.25", "0.5", "2", "4", "1"):
         page.get_by_test_id(f"temperature-{temperature}").click()
         own = head_lookup(run, "L0H5", -1, [1 / float(temperature)])
-        assert weights() == [shown(float(weight), 4, lang) for weight in own.weights[0]]
-        assert page.get_by_test_id("of-best").text_content() == shown(1 - float(own.missing), 4, lang)
-        assert page.get_by_test_id("distance").text_content() == shown(float(own.distance), 4, lang)
+        assert weights() == [written(float(weight), lang, ".4f") for weight in own.weights[0]]
+        assert page.get_by_test_id("of-best").text_content() == written(1 - float(own.missing), lang, ".4f")
+        assert page.get_by_test_id("distance").text_content() == written(float(own.distance), lang, ".4f")
         expect(page.get_by_test_id("line-shell")).to_contain_text(f"--temperature {float(temperature)} ", timeout=SLOW)
         expect(page.get_by_test_id("line-python")).to_contain_text(f"[{1 / float(temperature)}]")
         assert ("beta=" in page.get_by_test_id("twin").get_attribute("href")) == (temperature != "1")
@@ -220,10 +206,10 @@ def test_the_slider_of_temperature_shows_the_librarys_numbers(go, lang):
     temperature = float(re.search(r"temperature=([\d.]+)", page.url)[1])
     assert temperature < 1
     own = head_lookup(run, "L0H5", -1, [1 / temperature])
-    assert weights() == [shown(float(weight), 4, lang) for weight in own.weights[0]]
+    assert weights() == [written(float(weight), lang, ".4f") for weight in own.weights[0]]
     page.reload()
     page.get_by_test_id("lookup").wait_for()
-    assert weights() == [shown(float(weight), 4, lang) for weight in own.weights[0]]
+    assert weights() == [written(float(weight), lang, ".4f") for weight in own.weights[0]]
 
 
 @LANGUAGES
@@ -237,7 +223,7 @@ def test_weights_and_values_are_revealed_step_by_step_and_changed_by_hand(go, la
         assert figure.get_attribute("data-step") == str(step)
     run = hw.load("one-layer").record(TEXT)
     mixed = run["L0.mixed"][0, 5, -1].double()
-    assert shown(float(mixed.norm()), 3, lang) in page.get_by_test_id("sum-length").text_content()
+    assert written(float(mixed.norm()), lang, ".3f") in page.get_by_test_id("sum-length").text_content()
     weights = run["L0.pattern"][0, 5, -1].double()
     page.get_by_test_id("certificate").wait_for()
     page.get_by_test_id("put-1").focus()
@@ -245,12 +231,16 @@ def test_weights_and_values_are_revealed_step_by_step_and_changed_by_hand(go, la
     page.wait_for_url("**off=1*")
     weights[1] = 0
     left = weights / weights.sum()
-    assert figure.get_by_test_id("weight").all_text_contents() == [shown(float(weight), 4, lang) for weight in left]
-    # What was changed by hand is not the model's, and has no certificate.
-    assert page.get_by_test_id("certificate").count() == 0
+    assert figure.get_by_test_id("weight").all_text_contents() == [written(float(weight), lang, ".4f") for weight in left]
+    changed = left @ run["L0.values"][0, 5].double()
+    assert written(float(changed.norm()), lang, ".3f") in page.get_by_test_id("sum-length").text_content()
+    # What was changed by hand is not the model's: it has no certificate, and the model did not write it.
+    assert page.get_by_test_id("certificate").count() == page.get_by_test_id("written").count() == 0
+    assert saved(page, "CSV").decode("utf-8-sig").splitlines()[2].endswith(",0")
     page.get_by_test_id("all-back").click()
     page.get_by_test_id("certificate").wait_for()
-    assert shown(float(mixed.norm()), 3, lang) in page.get_by_test_id("sum-length").text_content()
+    page.get_by_test_id("written").wait_for()
+    assert written(float(mixed.norm()), lang, ".3f") in page.get_by_test_id("sum-length").text_content()
     page.get_by_test_id("position-1").click()
     page.wait_for_url("**position=1*")
     # Here arrows go from token to token, and the figure stays at its step.
@@ -260,10 +250,7 @@ def test_weights_and_values_are_revealed_step_by_step_and_changed_by_hand(go, la
     expect(figure.get_by_test_id("weight")).to_have_count(3, timeout=SLOW)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.closest('[role=toolbar]')") is None
-    page.get_by_test_id("save").click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="SVG").click()
-    assert "<svg" in download.value.path().read_text()
+    assert b"<svg" in saved(page, "SVG")
 
 
 @LANGUAGES
@@ -274,7 +261,7 @@ def test_a_block_is_walked_through_by_keyboard(go, lang):
     for number_, letter in enumerate(("t0", "t1", "t2", "t3", "t4", "t5", "h")):
         expect(page.get_by_test_id("stage")).to_have_attribute("data-step", letter, timeout=SLOW)
         length = float(view.norm[view.index(f"L0.{letter}"), 0])
-        assert page.get_by_test_id("length").inner_text() == shown(length, 3, lang)
+        assert page.get_by_test_id("length").inner_text() == written(length, lang, ".3f")
         assert page.get_by_test_id(f"box-{letter}").get_attribute("aria-pressed") == "true"
         assert page.get_by_test_id("stage").locator("math").count() > 0
         if number_ < 6:
@@ -306,7 +293,7 @@ def test_the_whole_model_ends_in_its_predictions_and_leads_to_other_screens(go, 
     page.get_by_test_id("overview").wait_for(timeout=SLOW)
     run = hw.load("block").record(TEXT)
     told = page.get_by_test_id("probability").all_text_contents()
-    assert told == [f"{shown(100 * p, 1, lang)}%" for _, p in run.top(-1, 5)]
+    assert told == [f"{written(100 * p, lang, '.1f')}%" for _, p in run.top(-1, 5)]
     page.get_by_test_id("to-L1H0").click()
     page.get_by_test_id("screen-attention").wait_for()
     assert "head=L1H0" in page.url
@@ -321,14 +308,10 @@ def test_the_whole_model_ends_in_its_predictions_and_leads_to_other_screens(go, 
 
 def test_an_error_is_told_and_another_text_helps(chromium, served):
     """In a tab of its own: a browser complains of every answer that is an error."""
-    context = chromium.new_context(viewport={"width": 1366, "height": 768})
-    page = context.new_page()
-    page.goto(served.door)
-    page.wait_for_url("**/")
-    page.goto(f"{served.address}/documents?figure=lookup&model=one-layer&head=L0H99&lang=en")
-    page.get_by_test_id("failure").wait_for(timeout=SLOW)
-    assert "L0H99" in page.get_by_test_id("failure").inner_text()
-    page.goto(f"{served.address}/documents?document=000&claim=000-E4&on=block&lang=en")
-    page.get_by_test_id("tab-interactive").click()
-    page.get_by_test_id("combination").wait_for(timeout=SLOW)
-    context.close()
+    with tab_of(chromium, served) as page:
+        page.goto(f"{served.address}/documents?figure=lookup&model=one-layer&head=L0H99&lang=en")
+        page.get_by_test_id("failure").wait_for(timeout=SLOW)
+        assert "L0H99" in page.get_by_test_id("failure").inner_text()
+        page.goto(f"{served.address}/documents?document=000&claim=000-E4&on=block&lang=en")
+        page.get_by_test_id("tab-interactive").click()
+        page.get_by_test_id("combination").wait_for(timeout=SLOW)

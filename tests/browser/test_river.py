@@ -11,17 +11,12 @@ from urllib.parse import quote
 import pytest
 
 import headwater as hw
+from browser_page import quiet_tab, saved, tab_of, written
 from studio_server import studio
 
 pytestmark = pytest.mark.browser
 TEXT = "for line in open("
 NEXT = {"one-layer": "L0H5", "two-layer": "L1H3"}
-
-
-def shown(value, language, digits=3):
-    """A number as the page writes it."""
-    written = f"{value:+z.{digits}f}".replace("-", "−")
-    return written.replace(".", ",") if language == "pt" else written
 
 
 @pytest.fixture(scope="module")
@@ -70,22 +65,22 @@ def below(page, key, depth=1):
 def test_the_numbers_on_the_screen_are_the_librarys(river, runs, model, language):
     run, page = runs[model], river(model, lang=language)
     why, totals = run.explain(), run.totals()
-    assert page.get_by_test_id("value").inner_text() == shown(why.value, language)
+    assert page.get_by_test_id("value").inner_text() == written(why.value, language)
     percent = f"{100 * why.facts['probability']:.2f}%"
     assert (percent.replace(".", ",") if language == "pt" else percent) in page.get_by_test_id("probability").inner_text()
     for part in why.parts:
         if part.kind == "head":
             cells = row(page, f"{part.label.split()[0]}@4").locator("td").all_inner_texts()
-            assert cells[1] == shown(part.value, language), part
+            assert cells[1] == written(part.value, language), part
     head = NEXT[model]
-    assert shown(why[head].value, language, 2) in drawn(page, f"{head}@4").text_content()
+    assert written(why[head].value, language, "+z.2f") in drawn(page, f"{head}@4").text_content()
     for at, total in enumerate(totals.tokens[0].tolist()):
-        assert shown(total, language) in page.get_by_test_id(f"token-{at}").inner_text()
+        assert written(total, language) in page.get_by_test_id(f"token-{at}").inner_text()
     first, probability = run.top(-1, 1)[0]
     likeliest = page.get_by_test_id(f"next-{first}").inner_text()
     assert f"{100 * probability:.1f}%".replace(".", "," if language == "pt" else ".") in likeliest
     page.get_by_test_id("writes").locator("summary").click()
-    assert page.get_by_test_id(f"write-{head}").inner_text() == shown(float(totals.writes[head][0]), language)
+    assert page.get_by_test_id(f"write-{head}").inner_text() == written(float(totals.writes[head][0]), language)
     words = {"en": ("Likeliest next", "heads of layer 0"), "pt": ("Mais prováveis a seguir", "cabeças da camada 0")}[language]
     assert words[0] in page.get_by_test_id("likely").inner_text()
     assert words[1] in page.get_by_test_id("river").text_content()
@@ -107,10 +102,10 @@ def test_a_person_types_a_text_and_explains_what_comes_next(river, page):
     page.get_by_test_id("text").press("Enter")
     run = hw.load("one-layer").record("import os\nimport ")
     page.locator(f'[data-testid="token-{run.tokens.shape[1] - 1}"].chosen').wait_for()
-    page.get_by_text(shown(run.explain().value, "en"), exact=True).first.wait_for()
+    page.get_by_text(written(run.explain().value, "en"), exact=True).first.wait_for()
     second = run.top(-1, 2)[1][0]
     page.get_by_test_id(f"next-{second}").click()
-    page.get_by_text(shown(run.explain(token=second).value, "en"), exact=True).first.wait_for()
+    page.get_by_text(written(run.explain(token=second).value, "en"), exact=True).first.wait_for()
     assert "token=%23" in page.url
 
 
@@ -171,7 +166,7 @@ def test_pointing_at_a_part_shows_its_course_and_its_exact_number(river, runs):
     page = river()
     drawn(page, "L0H4@4").locator(".bar").hover()
     tip = page.get_by_test_id("tip")
-    assert shown(runs["one-layer"].explain()["L0H4"].value, "en", 6) in tip.inner_text()
+    assert written(runs["one-layer"].explain()["L0H4"].value, "en", "+z.6f") in tip.inner_text()
     assert "dim" in drawn(page, "L0H5@4").get_attribute("class")
     assert "dim" not in drawn(page, "logit").get_attribute("class")
     # Whatever lies over it: only the band itself is meant.
@@ -197,16 +192,16 @@ def test_a_difference_and_a_centred_logit(river, runs):
     page.get_by_test_id(f"against-{other}").click()
     value = page.get_by_test_id("value")
     page.get_by_test_id("no-against").wait_for()
-    assert value.inner_text() == shown(run.explain(token=first, against=other).value, "en")
+    assert value.inner_text() == written(run.explain(token=first, against=other).value, "en")
     page.get_by_test_id("no-against").click()
     page.get_by_test_id("no-against").wait_for(state="detached")
     page.get_by_test_id("centred").click()
     page.locator('[data-testid="centred"][aria-pressed="true"]').wait_for()
-    assert value.inner_text() == shown(run.explain(centred=True).value, "en")
+    assert value.inner_text() == written(run.explain(centred=True).value, "en")
     third = run.top(-1, 3)[2][0]
     page.get_by_test_id(f"next-{third}").click(modifiers=["Shift"])
     page.get_by_test_id("no-against").wait_for()
-    assert value.inner_text() == shown(run.explain(token=first, against=third).value, "en")
+    assert value.inner_text() == written(run.explain(token=first, against=third).value, "en")
 
 
 @pytest.mark.parametrize(("language", "words"), [("en", "is 6 tokens"), ("pt", "são 6 tokens")])
@@ -218,23 +213,19 @@ def test_a_token_that_is_none_is_refused_kindly_and_its_pieces_offered(river, ru
     assert words in page.get_by_test_id("token-wrong").inner_text()
     pieces = hw.load("one-layer").tokenizer.encode("notatokenreally")
     page.get_by_test_id(f"token-offer-{pieces[0]}").click()
-    page.get_by_text(shown(runs["one-layer"].explain(token=pieces[0]).value, language), exact=True).first.wait_for()
+    page.get_by_text(written(runs["one-layer"].explain(token=pieces[0]).value, language), exact=True).first.wait_for()
     field.fill("#12")
     field.press("Enter")
-    page.get_by_text(shown(runs["one-layer"].explain(token=12).value, language), exact=True).first.wait_for()
+    page.get_by_text(written(runs["one-layer"].explain(token=12).value, language), exact=True).first.wait_for()
 
 
 def test_an_address_with_a_wrong_token_says_so_and_the_rest_stays(chromium, served):
     """In a context of its own: the browser writes each refused question to its console."""
-    context = chromium.new_context()
-    page = context.new_page()
-    page.goto(served.door)
-    page.wait_for_url("**/")
-    page.goto(f"{served.address}/river?model=one-layer&text=a%20b&token=notatokenreally&lang=en")
-    page.get_by_test_id("failure").wait_for()
-    assert "notatokenreally" in page.get_by_test_id("failure").inner_text()
-    page.get_by_test_id("token-0").wait_for()
-    context.close()
+    with tab_of(chromium, served) as page:
+        page.goto(f"{served.address}/river?model=one-layer&text=a%20b&token=notatokenreally&lang=en")
+        page.get_by_test_id("failure").wait_for()
+        assert "notatokenreally" in page.get_by_test_id("failure").inner_text()
+        page.get_by_test_id("token-0").wait_for()
 
 
 def summed(page):
@@ -254,12 +245,12 @@ def test_numbers_of_two_questions_never_stand_together(river, runs):
     page.route(re.compile(r"/api/river\?"), hold)
     with page.expect_response("**/api/river/totals**"):
         page.get_by_test_id("token-1").click()
-    page.get_by_text(shown(run.explain(1).value, "en"), exact=True).first.wait_for()
+    page.get_by_text(written(run.explain(1).value, "en"), exact=True).first.wait_for()
     parts, whole = summed(page)
     assert parts == pytest.approx(whole, abs=0.003)
     assert whole == pytest.approx(run.explain(1).value, abs=0.001)
     # The river is still that of the question before.
-    assert page.get_by_test_id("value").inner_text() == shown(run.explain().value, "en")
+    assert page.get_by_test_id("value").inner_text() == written(run.explain().value, "en")
     for old in (page.get_by_test_id("value"), page.get_by_test_id("certificate"), page.get_by_test_id("river")):
         assert old.locator("xpath=ancestor::*[contains(@class, 'stale')]").count() == 1
     assert page.locator('[data-testid^="against-"]:enabled').count() == 0
@@ -270,31 +261,27 @@ def test_numbers_of_two_questions_never_stand_together(river, runs):
 
 def test_what_a_refused_question_leaves_on_the_screen_fades(chromium, served):
     """In a context of its own: the browser writes each refused question to its console."""
-    context = chromium.new_context(locale="en-GB")
-    page = context.new_page()
-    page.goto(served.door)
-    page.wait_for_url("**/")
-    page.goto(f"{served.address}/river?model=one-layer&text=a%20b&lang=en")
-    page.get_by_test_id("totals").wait_for()
-    page.route(
-        re.compile(r"/api/river(/totals)?\?"),
-        lambda route: route.fulfill(status=422, json={"given": "no", "needed": "", "do": ""}),
-    )
-    page.get_by_test_id("token-0").click()
-    page.get_by_test_id("failure").wait_for()
-    for name in ("value", "certificate", "river", "totals", "certificates", "reproduce"):
-        page.get_by_test_id(name).locator("xpath=ancestor-or-self::*[contains(@class, 'stale')]").wait_for()
-    context.close()
+    with tab_of(chromium, served) as page:
+        page.goto(f"{served.address}/river?model=one-layer&text=a%20b&lang=en")
+        page.get_by_test_id("totals").wait_for()
+        page.route(
+            re.compile(r"/api/river(/totals)?\?"),
+            lambda route: route.fulfill(status=422, json={"given": "no", "needed": "", "do": ""}),
+        )
+        page.get_by_test_id("token-0").click()
+        page.get_by_test_id("failure").wait_for()
+        for name in ("value", "certificate", "river", "totals", "certificates", "reproduce"):
+            page.get_by_test_id(name).locator("xpath=ancestor-or-self::*[contains(@class, 'stale')]").wait_for()
 
 
 def test_everything_can_be_done_by_keyboard(river, runs):
     run, page = runs["two-layer"], river("two-layer")
     page.locator('[data-testid="token-4"]').focus()
     page.keyboard.press("ArrowLeft")
-    page.get_by_text(shown(run.explain(3).value, "en"), exact=True).first.wait_for()
+    page.get_by_text(written(run.explain(3).value, "en"), exact=True).first.wait_for()
     assert page.evaluate("document.activeElement.dataset.position") == "3"
     page.keyboard.press("End")
-    page.get_by_text(shown(run.explain().value, "en"), exact=True).first.wait_for()
+    page.get_by_text(written(run.explain().value, "en"), exact=True).first.wait_for()
     drawn(page, "logit").focus()
     page.keyboard.press("ArrowLeft")
     assert page.evaluate("document.activeElement.dataset.key") == "L1H3@4"
@@ -321,34 +308,25 @@ def test_another_way_to_split_and_back_to_the_beginning(river, runs):
     drawn(page, "L1H3@4").wait_for()
 
 
-def save(page, name):
-    page.get_by_test_id("save").click()
-    with page.expect_download() as got:
-        page.get_by_role("button", name=name).click()
-    content = got.value.path().read_bytes()
-    page.get_by_test_id("save").click()
-    return content
-
-
 def test_the_river_is_saved_as_drawing_table_numbers_and_page(river, runs):
     page, why = river("two-layer"), runs["two-layer"].explain()
     page.wait_for_timeout(700)
-    svg = save(page, "SVG").decode()
+    svg = saved(page, "SVG").decode()
     assert svg.startswith("<svg")
     assert "url(" in svg
     assert "stop-color: rgb(0, 114, 178)" in svg.replace("stop-color:rgb", "stop-color: rgb")
-    assert shown(why.value, "en") in svg
+    assert written(why.value, "en") in svg
     assert "<script" not in svg
-    assert save(page, "PNG").startswith(b"\x89PNG")
-    rows = list(csv.DictReader(io.StringIO(save(page, "CSV").decode("utf-8-sig"))))
+    assert saved(page, "PNG").startswith(b"\x89PNG")
+    rows = list(csv.DictReader(io.StringIO(saved(page, "CSV").decode("utf-8-sig"))))
     assert float(rows[0]["value"]) == why.value
     own = [float(each["value"]) for each in rows if each["depth"] == "1"]
     assert math.fsum(own) == pytest.approx(why.value, abs=1e-5)
     assert float(next(each for each in rows if each["part"] == "L1H3")["value"]) == why["L1H3"].value
-    numbers = json.loads(save(page, "JSON"))
+    numbers = json.loads(saved(page, "JSON"))
     assert numbers["value"] == why.value
-    html = save(page, "HTML").decode()
-    assert shown(why.value, "en") in html
+    html = saved(page, "HTML").decode()
+    assert written(why.value, "en") in html
     assert "headwater explain two-layer" in html
     kept = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.S)[1])
     assert kept["value"] == why.value
@@ -376,16 +354,8 @@ def long_text(tmp_path_factory):
 
 @pytest.fixture
 def tab(chromium, long_text):
-    context = chromium.new_context(viewport={"width": 1366, "height": 768}, locale="en-GB")
-    page = context.new_page()
-    wrong = []
-    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.goto(long_text.door)
-    page.wait_for_url("**/")
-    yield page
-    context.close()
-    assert wrong == []
+    with quiet_tab(chromium, long_text) as page:
+        yield page
 
 
 def test_a_text_of_1024_tokens_stays_fluid(tab, long_text):
@@ -399,7 +369,7 @@ def test_a_text_of_1024_tokens_stays_fluid(tab, long_text):
     tab.locator('[data-testid="token-700"].chosen').wait_for()
     tab.get_by_test_id("title").filter(has_text="@700").wait_for()
     told = long_text.get("/api/river", model="long", text="ids:" + ",".join(map(str, ids)), position=700)
-    assert tab.get_by_test_id("value").inner_text() == shown(told["value"], "en")
+    assert tab.get_by_test_id("value").inner_text() == written(told["value"], "en")
     assert f"#{ids[700]}" in tab.get_by_test_id("title").inner_text()
 
 
@@ -409,11 +379,11 @@ def test_a_bigram_machine_is_a_river_of_one_band(tab, long_text, language):
     tab.get_by_test_id("river").wait_for()
     assert tab.get_by_test_id("band").count() == 1
     value = hw.load("zero-layer").record(TEXT).explain().value
-    assert tab.get_by_test_id("value").inner_text() == shown(value, language)
+    assert tab.get_by_test_id("value").inner_text() == written(value, language)
 
 
 def test_a_text_of_two_tokens(river, runs):
     page = river("two-layer", text="def f")
     assert page.get_by_test_id("node").count() > 4
     value = hw.load("two-layer").record("def f").explain().value
-    assert page.get_by_test_id("value").inner_text() == shown(value, "en")
+    assert page.get_by_test_id("value").inner_text() == written(value, "en")

@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from browser_page import download, signed_in
 from studio_server import studio
 
 pytestmark = pytest.mark.browser
@@ -39,10 +40,7 @@ def test_language_and_colours_are_chosen_and_stay(go):
 @pytest.mark.parametrize(("screen", "subject"), [("river", "one-layer"), ("training", "training")])
 def test_files_are_named_for_what_they_are_of(go, screen, subject):
     page = go(f"/{screen}?lang=en")
-    page.get_by_test_id("save").first.click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="JSON").first.click()
-    assert download.value.suggested_filename == f"headwater-{subject}-{screen}.json"
+    assert download(page, "JSON").suggested_filename == f"headwater-{subject}-{screen}.json"
 
 
 def test_another_text_takes_back_what_was_chosen_in_the_last_one(go):
@@ -79,8 +77,7 @@ def over_a_network(chromium, tmp_path):
     name, context = f"studio.test:{port}", chromium.new_context(locale="en-GB")
     with studio("one-layer", folder=tmp_path, options=("--port", str(port), "--name", name)) as running:
         tab = context.new_page()
-        tab.goto(f"http://{name}/?token={running.token}")
-        tab.wait_for_url("**/")
+        signed_in(tab, f"http://{name}/?token={running.token}")
         assert not tab.evaluate("isSecureContext")
         yield tab
         context.close()

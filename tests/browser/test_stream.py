@@ -4,12 +4,12 @@ import csv
 import json
 import math
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 import headwater as hw
+from browser_page import saved, spoken, tab_of
 from headwater.trace.view.shown import chance
 
 pytestmark = pytest.mark.browser
@@ -20,12 +20,6 @@ LANGUAGES = pytest.mark.parametrize("language", ["en", "pt"])
 @pytest.fixture(scope="module")
 def run():
     return hw.load("block").record(TEXT)
-
-
-def spoken(number, language):
-    """A number that Python wrote, as the page writes it."""
-    said = number.replace("-", "−")
-    return said.translate(str.maketrans(".,", ",.")) if language == "pt" else said
 
 
 def place(language="en", **choices):
@@ -137,26 +131,23 @@ def test_a_token_is_followed_by_its_text_and_by_a_click(go, run, language):
 
 def test_what_is_no_token_is_told_kindly_and_can_be_taken_back(chromium, served):
     # A context of its own: Chromium complains of the answer that is expected here.
-    context = chromium.new_context(viewport={"width": 1366, "height": 768}, locale="en-GB")
-    page = context.new_page()
-    page.goto(served.door)
-    page.goto(served.address + place())
-    page.get_by_test_id("course").wait_for()
-    page.get_by_test_id("token").fill("no such token")
-    page.get_by_test_id("token-go").click()
-    told = page.get_by_test_id("failure")
-    told.wait_for()
-    assert "no such token" in told.text_content()
-    assert "one token" in told.text_content()
-    # What was there stays in sight.
-    assert page.get_by_test_id("course").is_visible()
-    page.get_by_test_id("forget-token").click()
-    told.wait_for(state="detached")
-    page.goto(served.address + place(other="~pre"))
-    told.wait_for()
-    page.get_by_test_id("forget-other").click()
-    page.get_by_test_id("course").wait_for()
-    context.close()
+    with tab_of(chromium, served) as page:
+        page.goto(served.address + place())
+        page.get_by_test_id("course").wait_for()
+        page.get_by_test_id("token").fill("no such token")
+        page.get_by_test_id("token-go").click()
+        told = page.get_by_test_id("failure")
+        told.wait_for()
+        assert "no such token" in told.text_content()
+        assert "one token" in told.text_content()
+        # What was there stays in sight.
+        assert page.get_by_test_id("course").is_visible()
+        page.get_by_test_id("forget-token").click()
+        told.wait_for(state="detached")
+        page.goto(served.address + place(other="~pre"))
+        told.wait_for()
+        page.get_by_test_id("forget-other").click()
+        page.get_by_test_id("course").wait_for()
 
 
 @LANGUAGES
@@ -260,28 +251,18 @@ def test_a_cell_of_the_map_leads_to_its_position_and_stage(go, run):
 
 def test_it_is_saved_in_every_form(go, run):
     page = opened(go, other="~post")
-    page.get_by_test_id("save").click()
     view = run.stream([-1])
-    for form in ("SVG", "PNG", "CSV", "JSON", "HTML"):
-        with page.expect_download() as download:
-            page.get_by_role("button", name=re.compile(f"^{form}")).click()
-        path = Path(download.value.path())
-        if form == "SVG":
-            drawn = path.read_text()
-            assert "L1.t5" in drawn
-            assert "<script" not in drawn
-        elif form == "PNG":
-            assert path.read_bytes().startswith(b"\x89PNG")
-        elif form == "CSV":
-            rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
-            first = [row for row in rows if row["order"] == "pre-norm"]
-            assert [row["stage"] for row in first] == [stage.name for stage in view.stages]
-            assert float(first[-1]["length"]) == pytest.approx(float(view.norm[-1, 0]), rel=1e-12)
-            assert {row["order"] for row in rows} == {"pre-norm", "post-norm"}
-        elif form == "JSON":
-            assert json.loads(path.read_text())["one"]["certificate"] == view.certificate
-        else:
-            assert "headwater stream block" in path.read_text()
+    drawn = saved(page, "SVG").decode()
+    assert "L1.t5" in drawn
+    assert "<script" not in drawn
+    assert saved(page, "PNG").startswith(b"\x89PNG")
+    rows = list(csv.DictReader(saved(page, "CSV").decode("utf-8-sig").splitlines()))
+    first = [row for row in rows if row["order"] == "pre-norm"]
+    assert [row["stage"] for row in first] == [stage.name for stage in view.stages]
+    assert float(first[-1]["length"]) == pytest.approx(float(view.norm[-1, 0]), rel=1e-12)
+    assert {row["order"] for row in rows} == {"pre-norm", "post-norm"}
+    assert json.loads(saved(page, "JSON"))["one"]["certificate"] == view.certificate
+    assert "headwater stream block" in saved(page, "HTML").decode()
 
 
 @pytest.mark.parametrize("model", ["one-layer", "two-layer"])

@@ -8,11 +8,11 @@ import re
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
+from browser_page import quiet_tab, saved
 from headwater.atlas.timeline import timeline
 from headwater.train.history import corpus_of, entropies, read_history
 from headwater.train.studies import bigram
@@ -191,47 +191,31 @@ def test_a_head_is_chosen_by_pointer_and_keys_and_followed(go, run, language):
     page.get_by_test_id("one-head").wait_for(timeout=WAIT)
 
 
-def saved(page, screen, label):
-    menu = page.get_by_test_id(f"screen-{screen}").first
-    menu.get_by_test_id("save").first.click()
-    with page.expect_download() as waiting:
-        menu.get_by_role("button", name=re.compile(f"^{label}")).first.click()
-    menu.get_by_test_id("save").first.click()
-    return Path(waiting.value.path()).read_bytes()
-
-
 def test_figures_and_numbers_are_saved(go, run):
     page = go("/training?lang=en&theme=light")
     page.get_by_test_id("heads-grid").wait_for(timeout=WAIT)
     page.locator("[data-testid=head-L0H1] .value").nth(5).wait_for(timeout=WAIT)
-    table = list(csv.DictReader(io.StringIO(saved(page, "training", "CSV").decode("utf-8-sig"))))
+    table = list(csv.DictReader(io.StringIO(saved(page, "CSV").decode("utf-8-sig"))))
     assert [float(row["loss"]) for row in table[:12]] == [line["loss"] for line in log(run)]
-    drawing = saved(page, "training", "SVG").decode()
+    drawing = saved(page, "SVG").decode()
     assert drawing.startswith("<svg")
     assert "bigram entropy" in drawing
-    assert saved(page, "training", "PNG")[:4] == b"\x89PNG"
-    assert json.loads(saved(page, "training", "JSON"))["training"]["curve"]["step"] == list(range(1, 13))
-    assert b"bigram entropy" in saved(page, "training", "HTML")
-    heads = list(csv.DictReader(io.StringIO(saved(page, "training-heads", "CSV").decode("utf-8-sig"))))
+    assert saved(page, "PNG")[:4] == b"\x89PNG"
+    assert json.loads(saved(page, "JSON"))["training"]["curve"]["step"] == list(range(1, 13))
+    assert b"bigram entropy" in saved(page, "HTML")
+    of_heads = page.get_by_test_id("screen-training-heads")
+    heads = list(csv.DictReader(io.StringIO(saved(page, "CSV", of_heads).decode("utf-8-sig"))))
     assert [float(row["copying"]) for row in heads] == [
         moment.copying for moment in sorted(timeline(run, top=0).moments, key=lambda moment: (moment.head, moment.step))
     ]
-    assert "L0H1" in saved(page, "training-heads", "SVG").decode()
+    assert "L0H1" in saved(page, "SVG", of_heads).decode()
 
 
 @contextmanager
 def opened(chromium, *models, folder):
-    """A studio of its own in a signed-in tab, and whatever the tab complained of."""
-    with studio(*models, folder=folder) as running:
-        context = chromium.new_context(viewport={"width": 1366, "height": 768}, locale="en-GB")
-        tab, errors = context.new_page(), []
-        tab.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
-        tab.on("pageerror", lambda error: errors.append(str(error)))
-        tab.goto(running.door)
-        tab.wait_for_url("**/")
+    """A studio of its own in a signed-in tab, which may not complain."""
+    with studio(*models, folder=folder) as running, quiet_tab(chromium, running) as tab:
         yield running, tab
-        context.close()
-        assert errors == []
 
 
 @pytest.mark.parametrize("language", ["en", "pt"])

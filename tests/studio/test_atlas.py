@@ -238,7 +238,7 @@ def test_tokens_for_whoever_is_typing(client, atlas):
 
 def test_one_layer_composes_with_nobody(client):
     told = get(client, "composition", kind="V")
-    assert (told["total"], told["links"]) == (0, [])
+    assert (told["total"], told["kept"], told["links"]) == (0, 0, [])
 
 
 def test_two_atlases_side_by_side(client, folder, atlas):

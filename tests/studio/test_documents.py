@@ -29,6 +29,7 @@ TEXT = "for line in open("
 IDS = "ids:3,1,4,1,5,9,2,6"
 MATH = "{http://www.w3.org/1998/Math/MathML}"
 SIZES = {"vocab": 40, "context": 16, "d_model": 12, "attention": Attention(heads=4, d_head=4, group_size=2)}
+FULL = {**SIZES, "attention": Attention(heads=2, d_head=4, mask="full", scaled=False)}
 KINDS = {
     "post": ModelConfig(layers=2, norm=PostNorm(), feed_forward=FeedForward(d_mlp=9), **SIZES),
     "post-attention": ModelConfig(layers=1, norm=PostNorm(), **SIZES),
@@ -36,16 +37,21 @@ KINDS = {
     "gated": ModelConfig(layers=1, norm=PreNorm(norm=RMSNorm()), feed_forward=GatedFeedForward(d_mlp=9), **SIZES),
     "parallel": ModelConfig(layers=1, norm=PreNorm(), feed_forward=FeedForward(d_mlp=9, reads="beside-attention"), **SIZES),
     "bare": ModelConfig(layers=1, norm=NoNorm(), feed_forward=FeedForward(d_mlp=9), **SIZES),
+    "bare-parallel": ModelConfig(layers=1, feed_forward=FeedForward(d_mlp=9, reads="beside-attention"), **SIZES),
+    "post-full": ModelConfig(layers=1, norm=PostNorm(), feed_forward=FeedForward(d_mlp=9), **FULL),
+    "full": ModelConfig(layers=1, norm=PreNorm(norm=RMSNorm()), feed_forward=FeedForward(d_mlp=9), **FULL),
     "zero": ModelConfig(layers=0, vocab=40, context=16, d_model=12),
 }
 
 EQUATIONS = {letter: f"002-E10.{32 + number}" for number, letter in enumerate(("t1", "t2", "t3", "t4", "t5", "h"))}
 PRINTED = {
-    "post": EQUATIONS,
+    "post-full": EQUATIONS,
+    # The document's attention looks at all tokens.
+    "post": {letter: id_ for letter, id_ in EQUATIONS.items() if letter != "t1"},
     # Attention alone ends at t3, which is h: what the document has for its own h is made of what is not there.
-    "post-attention": {letter: EQUATIONS[letter] for letter in ("t1", "t2", "t3")},
+    "post-attention": {letter: EQUATIONS[letter] for letter in ("t2", "t3")},
     # The document's norm is another one.
-    "post-rms": {letter: id_ for letter, id_ in EQUATIONS.items() if letter not in ("t3", "h")},
+    "post-rms": {letter: id_ for letter, id_ in EQUATIONS.items() if letter not in ("t1", "t3", "h")},
 }
 """By model: the claims with the document's equations, where the model's block computes just that."""
 
@@ -234,11 +240,26 @@ def test_a_walk_through_a_block_of_any_kind_follows_its_equations(get, client, m
         assert step["length"] == pytest.approx(float(torch.tensor(step["vector"], dtype=torch.float64).norm()))
         assert step["equation"]["mathml"].startswith("<math")
     assert told["certificate"] <= told["bound"]
-    assert told["norms"] == ("post-norm" if "post" in model else "no-norm" if model == "bare" else "pre-norm")
+    assert told["norms"] == ("post-norm" if "post" in model else "no-norm" if "bare" in model else "pre-norm")
     printed = {step["letters"][0]: step["claim"] for step in told["steps"] if step["claim"]}
     assert printed == {letter: id_ for letter, id_ in PRINTED.get(model, {}).items() if letter in letters}
     for step in told["steps"]:
         assert step["claim"] is None or step["equation"]["latex"] == all_claims()[step["claim"]].formula
+
+
+@pytest.mark.parametrize(
+    ("model", "letter", "latex", "words"),
+    [
+        ("post", "t1", r"t^1 = \mathrm{MultiHeadAttention}(x_i, [x_1, \dots, x_i])", ("layer-norm", "causal")),
+        ("post-rms", "t3", r"t^3 = \mathrm{RMSNorm}(t^2)", ("rms-norm", "causal")),
+        ("full", "t2", r"t^2 = \mathrm{MultiHeadAttention}(t^1_i, [t^1_1, \dots, t^1_N])", ("rms-norm", "full")),
+        ("bare-parallel", "t5", r"t^5 = \mathrm{FFN}(t^4)", (None, "causal")),
+    ],
+)
+def test_equations_and_words_are_those_of_the_block(get, model, letter, latex, words):
+    told = get("/block", model=model, text=IDS)
+    assert next(step["equation"]["latex"] for step in told["steps"] if letter in step["letters"]) == latex
+    assert (told["norm"], told["mask"]) == words
 
 
 def test_a_walk_says_what_the_lens_says(get):
@@ -266,6 +287,8 @@ def test_the_overview_ends_in_what_the_model_says(get, client, model):
         assert [head["weight"] for head in block["heads"]] == pytest.approx(pattern.max(dim=-1).values.tolist())
         stream = run[f"L{block['layer']}.out"][0, -1].double()
         assert block["out"]["length"] == pytest.approx(float(stream.norm()))
+        before = run[f"L{block['layer']}.in"][0, -1].double()
+        assert block["cosine"] == pytest.approx(float(torch.cosine_similarity(stream, before, dim=0)))
 
 
 def test_the_errand_tells_each_claim_and_the_counts(capsys, monkeypatch):

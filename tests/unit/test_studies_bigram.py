@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -104,3 +105,13 @@ def test_pairs_are_counted():
     assert torch.equal(pairs.seen, table.sum(dim=1))
     p = table / table.sum()
     assert pairs.entropy == pytest.approx(float(-(p * (p / p.sum(dim=1, keepdim=True)).log()).sum()))
+
+
+def test_a_text_that_leaves_nothing_open_has_no_minus_zero():
+    pairs = Pairs.of(np.array([0, 1, 0, 1, 0]), 2)
+    study = bigram.run([(0, Weights.draw(zero_layer(2, 4), seed=0))], pairs, often=1)
+    assert not np.signbit(study.entropy)
+    known = replace(study.fits[0], excess=-1e-9, mean_kl=-1e-9, gap=-1e-9)
+    words = [word for table in replace(study, entropy=-1e-17, fits=(known,)).tables() for row in table.rows for word in row]
+    assert "0.0000 nats" in words
+    assert not [word for word in words if word.startswith("-0.0")]

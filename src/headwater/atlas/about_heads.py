@@ -52,6 +52,12 @@ def links(summary: Mapping[str, Any], kind: Literal["Q", "K", "V"] | None = None
     return sorted(kept, key=lambda link: -link.score)
 
 
+def pairs_above_chance(summary: Mapping[str, Any], kind: Literal["Q", "K", "V"]) -> int:
+    """How many pairs of a kind are above chance, whether a summary lists them all or only the strongest."""
+    counted = _inner(_inner(_inner(summary, "composition"), "pairs"), kind)
+    return counted["above_chance"] if counted else len(links(summary, kind))
+
+
 def _all(told: Mapping[str, Any]) -> list[Link]:
     chance: float = told["chance"]
     return [

@@ -1,7 +1,7 @@
 """``heads.json``: what is said about each head as a whole, beside the tables of what it says about tokens."""
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -10,11 +10,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headwater.atlas.subject import Subject
-from headwater.circuits.composition import Composition
+from headwater.circuits.composition import MODES, Composition, Link
 from headwater.circuits.copying import tally
 from headwater.circuits.head import Head
 from headwater.circuits.overview import Choices, overview
 from headwater.circuits.placement import placements
+from headwater.circuits.ports import Mode
 from headwater.circuits.streamed.scan import Progress, silent
 from headwater.model.weights import Weights
 
@@ -46,7 +47,7 @@ def summaries(weights: Weights, choices: Choices, progress: Progress = silent) -
                            of its scores is due to positions (``headwater.circuits.placement``)
     copying_tally          how many heads each definition calls copying
     self_match_tally       how many it calls self-matching
-    composition            who reads whom, and how much by chance
+    composition            who reads whom, and how much by chance; of very many pairs the strongest, and how many there are
     draws                  random heads that each was held against
     given                  what the numbers take for granted beyond the weights
     =====================  ===============================================================================================
@@ -90,7 +91,21 @@ def _alone() -> Generator[None]:
 def _composition(pairs: Composition) -> Plain:
     if pairs.scores.numel() <= MOST_LINKS:
         return pairs.plain()
-    return {"chance": pairs.chance, "strongest": [link.plain() for link in pairs.top(STRONGEST)]}
+    strongest = pairs.top(STRONGEST)
+    return {
+        "chance": pairs.chance,
+        "strongest": [link.plain() for link in strongest],
+        "pairs": {mode: _counted(pairs.of(mode), pairs.chance, mode, strongest) for mode in MODES},
+    }
+
+
+def _counted(scores: Tensor, chance: float, mode: Mode, kept: Sequence[Link]) -> Plain:
+    """How many pairs of a kind there are, and how many of them are listed."""
+    return {
+        "scored": int((~scores.isnan()).sum()),
+        "above_chance": int((scores > chance).sum()),
+        "kept": sum(link.reader.endswith(f".{mode}") for link in kept),
+    }
 
 
 def _rounded(value: Any) -> Any:

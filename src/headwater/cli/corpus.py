@@ -159,8 +159,8 @@ def _show(shown: "Corpus", top: int, *, json: bool) -> None:
             ("corpus", str(shown.folder)),
             ("documents", f"{shown.manifest.documents:,}"),
             ("vocabulary", f"{shown.vocab:,} tokens, of which {document['vocabulary_seen']:,} occur in train"),
-            ("entropy of a token", f"{entropies['unigrams']:.4f} nats"),
-            ("…given the one before", f"{entropies['bigrams']:.4f} nats, over {len(shown.bigrams.count):,} different pairs"),
+            ("entropy of a token", f"{entropies['unigrams']:z.4f} nats"),
+            ("…given the one before", f"{entropies['bigrams']:z.4f} nats, over {len(shown.bigrams.count):,} different pairs"),
         ],
     )
     display = shown.tokenizer.display

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 
-from headwater.atlas.about_heads import Behaviour, behaviours, links
+from headwater.atlas.about_heads import Behaviour, behaviours, links, pairs_above_chance
 from headwater.atlas.atlas import Atlas
 from headwater.studio.asked import Answer, Lines, Named, finite, shelf
 from headwater.studio.atlas_asked import inner, lines, opening, read, typed
@@ -88,7 +88,11 @@ class CompositionTold(Answer):
     chance: float | None
     kind: Kind
     total: int
+    """Pairs above chance."""
+    kept: int
+    """Those of them that the atlas lists: of very many pairs, only the strongest."""
     links: list[LinkTold]
+    """Of those, as many as can be drawn."""
     lines: Lines
 
 
@@ -165,7 +169,8 @@ async def composition(request: Request, atlas: Named, kind: Kind = "K") -> Compo
             heads=list(found.heads),
             chance=inner(found.summary, "composition").get("chance"),
             kind=kind,
-            total=len(all_links),
+            total=pairs_above_chance(found.summary, kind),
+            kept=len(all_links),
             links=[
                 LinkTold(writer=link.writer, reader=link.reader.split(".")[0], kind=kind, score=link.score, excess=link.excess)
                 for link in all_links[:PARTS]

@@ -65,6 +65,10 @@ class Walked(Answer):
 
     model: str
     norms: Norms
+    norm: Literal["layer-norm", "rms-norm"] | None
+    """Which one, where there are norms."""
+    mask: Literal["causal", "full"]
+    """What a token may look at: itself and those before it, or all."""
     layers: int
     layer: int
     position: int
@@ -148,6 +152,8 @@ def _walked(model: str, run: Run, layer: int, at: int, lines: Lines) -> Walked:
     return Walked(
         model=model,
         norms=norms_of(run.config),
+        norm=None if isinstance(run.config.norm, NoNorm) else "rms-norm" if _is_rms(run.config) else "layer-norm",
+        mask="full" if _sees_all(run.config) else "causal",
         layers=run.config.layers,
         layer=layer,
         position=at,
@@ -184,25 +190,44 @@ def _steps(config: ModelConfig) -> list[_Step]:
         if config.feed_forward is None:
             whole[-1], rest = _Step(["t3", "h"], "norm", ["t2"]), []
         return [_Step(["t0"], "in", []), *whole, *rest]
-    is_bare, feed_forward = isinstance(config.norm, NoNorm), config.feed_forward
-    found = [_Step(["t0", "t1"], "in", [])] if is_bare else [_Step(["t0"], "in", []), _Step(["t1"], "norm", ["t0"])]
-    found.append(_Step(["t2"], "attention", ["t1"]))
-    if feed_forward is None:
+    return _bare_steps(config) if isinstance(config.norm, NoNorm) else _pre_norm_steps(config)
+
+
+def _pre_norm_steps(config: ModelConfig) -> list[_Step]:
+    found = [_Step(["t0"], "in", []), _Step(["t1"], "norm", ["t0"]), _Step(["t2"], "attention", ["t1"])]
+    if config.feed_forward is None:
         return [*found, _Step(["t3", "h"], "add", ["t0", "t2"])]
-    read = "t0" if feed_forward.reads == "beside-attention" else "t3"
-    found.append(_Step(["t3"], "add", ["t0", "t2"]))
-    if is_bare and read == "t3":
-        found[-1] = _Step(["t3", "t4"], "add", ["t0", "t2"])
-    elif not is_bare:
-        found.append(_Step(["t4"], "norm", [read]))
-    reads = [read] if is_bare and read == "t0" else ["t4"]
-    return [*found, _Step(["t5"], "feed_forward", reads), _Step(["h"], "add", ["t3", "t5"])]
+    read = "t0" if config.feed_forward.reads == "beside-attention" else "t3"
+    found += [_Step(["t3"], "add", ["t0", "t2"]), _Step(["t4"], "norm", [read])]
+    return [*found, _Step(["t5"], "feed_forward", ["t4"]), _Step(["h"], "add", ["t3", "t5"])]
+
+
+def _bare_steps(config: ModelConfig) -> list[_Step]:
+    """Without norms, what is read is the stream itself: ``t1`` is ``t0``, and ``t4`` is ``t3``, or ``t0`` beside attention."""
+    attention, added = _Step(["t2"], "attention", ["t1"]), ["t0", "t2"]
+    if config.feed_forward is None:
+        return [_Step(["t0", "t1"], "in", []), attention, _Step(["t3", "h"], "add", added)]
+    beside = config.feed_forward.reads == "beside-attention"
+    first, middle = (["t0", "t1", "t4"], ["t3"]) if beside else (["t0", "t1"], ["t3", "t4"])
+    found = [_Step(first, "in", []), attention, _Step(middle, "add", added)]
+    return [*found, _Step(["t5"], "feed_forward", ["t4"]), _Step(["h"], "add", ["t3", "t5"])]
+
+
+def _is_rms(config: ModelConfig) -> bool:
+    return not isinstance(config.norm, NoNorm) and isinstance(config.norm.norm, RMSNorm)
+
+
+def _sees_all(config: ModelConfig) -> bool:
+    return config.attention is not None and config.attention.mask == "full"
 
 
 def _printed(step: _Step, config: ModelConfig) -> str | None:
-    """The claim with the document's equation of a step; none where this block computes something else there."""
-    is_theirs = isinstance(config.norm, PostNorm) and not (step.operation == "norm" and isinstance(config.norm.norm, RMSNorm))
-    return PRINTED.get(step.letters[0]) if is_theirs else None
+    """The claim with the document's equation of a step; none where this block computes something else there.
+
+    The document's attention looks at all tokens, and its norm takes the mean out.
+    """
+    is_another = {"attention": not _sees_all(config), "norm": _is_rms(config)}.get(step.operation, False)
+    return PRINTED.get(step.letters[0]) if isinstance(config.norm, PostNorm) and not is_another else None
 
 
 def _equation(step: _Step, config: ModelConfig) -> Formula:
@@ -214,15 +239,16 @@ def _equation(step: _Step, config: ModelConfig) -> Formula:
 
 
 def _written(step: _Step, config: ModelConfig) -> str:
-    norm = getattr(config.norm, "norm", None)
-    normed = r"\mathrm{RMSNorm}" if isinstance(norm, RMSNorm) else r"\mathrm{LayerNorm}"
+    normed = r"\mathrm{RMSNorm}" if _is_rms(config) else r"\mathrm{LayerNorm}"
     left = " = ".join(_letter(letter) for letter in step.letters)
     reads = [_letter(letter) for letter in step.reads]
     match step.operation:
         case "in":
             return f"{left} = x_i"
         case "attention":
-            return rf"{left} = \mathrm{{MultiHeadAttention}}({reads[0]}_i, [{reads[0]}_1, \dots, {reads[0]}_i])"
+            # What enters the block is the document's x.
+            read, last = "x" if step.reads == ["t0"] else reads[0], "N" if _sees_all(config) else "i"
+            return rf"{left} = \mathrm{{MultiHeadAttention}}({read}_i, [{read}_1, \dots, {read}_{last}])"
         case "norm":
             return f"{left} = {normed}({reads[0]})"
         case "feed_forward":

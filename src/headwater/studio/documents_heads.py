@@ -50,8 +50,9 @@ class HeadTold(Answer):
     sources: list[Source]
     """The tokens that may be looked at from there."""
     scores: list[float]
-    """Scaled, one for each source."""
+    """As the softmax gets them, one for each source."""
     scale: float
+    """What products of queries and keys were multiplied by for it; 1 where they were not."""
     weights: list[float]
     """The model's own pattern."""
     query: list[float]

@@ -11,6 +11,7 @@ from headwater.studio.shared import Said, told_said, told_token
 from headwater.studio.work import Stop
 from headwater.trace.question import within
 from headwater.trace.run import Run
+from headwater.trace.view.normed import cosine
 from headwater.trace.view.stages import Seen, see
 from headwater.trace.view.stream import StreamView
 
@@ -46,7 +47,7 @@ class BlockTold(Answer):
     feed_forward: VectorTold | None
     out: VectorTold
     cosine: float | None
-    """Of the stream after the block with the stream before it."""
+    """Of the stream that the block leaves with the stream that it got."""
     lens: list[Said]
     """What the model would say if it ended here."""
 
@@ -148,7 +149,7 @@ def _block(run: Run, seen: Seen, view: StreamView, layer: int, at: int) -> Block
         attention=_vector(seen, view, f"{site}attention"),
         feed_forward=_vector(seen, view, f"{site}feed_forward") if run.config.feed_forward is not None else None,
         out=_vector(seen, view, f"L{layer}.h"),
-        cosine=finite(view.cosine_before[out, 0]),
+        cosine=finite(cosine(seen[f"{site}h"].double(), seen[f"{site}t0"].double())[0]),
         lens=told_said(run, view.lenses[out].likeliest(0)),
     )
 

@@ -102,7 +102,7 @@ class BaselineTold(Answer):
     """Something that knows less, and what it loses, in nats for each token."""
 
     kind: str
-    """``uniform``, ``unigram``, ``bigram`` … ``9-gram``, ``recurrent``."""
+    """``uniform``, ``unigram``, ``bigram`` … ``9-gram``, ``recurrent``; ``model_uniform``: over the model's vocabulary, not the text's."""
     nats: float | None
     """None: infinite."""
     held_out: bool

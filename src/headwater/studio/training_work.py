@@ -89,14 +89,14 @@ def thin(points: "Sequence[Point]", most: int, *, full: bool) -> "Sequence[Point
 
 
 def known_entropies(folder: "RunFolder", recipe: "Recipe", known: Known[Any]) -> dict[str, float]:
-    """What is had at once: ``ln`` of the vocabulary, and the entropies of the text where it is there."""
+    """The entropies of the text; until it is there, ``ln`` of the model's vocabulary, which may hold more than the text's tokens."""
     import math
 
     from headwater.train.history import entropies
 
     corpus = _corpus(folder, recipe)
     if corpus is None:
-        return {"uniform": math.log(recipe.model.vocab)}
+        return {"model_uniform": math.log(recipe.model.vocab)}
     found = known.get(("entropies", _files(corpus.folder)), lambda: entropies(corpus))
     return {"uniform": found.uniform, "unigram": found.unigram, "bigram": found.bigram}
 

@@ -90,8 +90,8 @@ class Comparison:
         title = f"{self.tokens:,} held-out tokens, in windows of {self.context:,}"
         counted = (
             ("tokens", f"{self.counted:,}"),
-            ("H(X1)", f"{self.unigram_entropy:.4f} nats"),
-            ("H(X2|X1)", f"{self.bigram_entropy:.4f} nats"),
+            ("H(X1)", f"{self.unigram_entropy:z.4f} nats"),
+            ("H(X2|X1)", f"{self.bigram_entropy:z.4f} nats"),
         )
         return (
             Table(title=title, columns=columns, rows=tuple(map(self._words, self.rows))),

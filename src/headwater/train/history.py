@@ -196,7 +196,7 @@ class Entropies:
     """What a text costs whoever knows less of it than its pairs, in nats for each token."""
 
     uniform: float
-    """``ln`` of how many tokens there are."""
+    """``ln`` of how many tokens the text's tokenizer has, whether they occur or not."""
     unigram: float
     """H(X₁) of the training part."""
     bigram: float

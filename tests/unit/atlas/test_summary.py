@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import headwater
+from headwater.atlas.about_heads import links, pairs_above_chance
 from headwater.atlas.settings import Settings
 from headwater.atlas.subject import Subject
 from headwater.atlas.summary import MOST_LINKS, choices_for, document, summaries
@@ -105,8 +106,14 @@ def test_of_very_many_heads_only_the_strongest_links_are_listed(monkeypatch):
     found = summaries(weights, Choices(ranks=False, draws=FEW))
     assert composition(weights).scores.numel() <= MOST_LINKS
     monkeypatch.setattr("headwater.atlas.summary.MOST_LINKS", 4)
+    monkeypatch.setattr("headwater.atlas.summary.STRONGEST", 5)
     few = summaries(weights, Choices(ranks=False, draws=FEW))["composition"]
     assert few["strongest"][0]["score"] == max(score for row in found["composition"]["scores"] for score in row if score)
+    heads = SMALL.heads**2 * SMALL.layers * (SMALL.layers - 1) // 2
+    assert [few["pairs"][kind]["scored"] for kind in "QKV"] == [heads] * 3
+    assert sum(few["pairs"][kind]["kept"] for kind in "QKV") == len(few["strongest"]) == 5
+    for kind in ("Q", "K", "V"):
+        assert pairs_above_chance({"composition": few}, kind) == len(links(found, kind)) == pairs_above_chance(found, kind)
 
 
 def test_progress_ends_where_the_work_does():

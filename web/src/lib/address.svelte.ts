@@ -53,9 +53,9 @@ class Address {
     this.#show(this.screen, next, how);
   }
 
-  /** Another text, or another model: what was chosen in the one before is taken back. */
-  begin(changes: { text: string } | { model: string }): void {
-    const kept = [...SHARED, ...LOOKS, ...("model" in changes ? [] : PARTS)];
+  /** Another text, another model, or another atlas: what was chosen in the one before is taken back. */
+  begin(changes: { text: string } | { model: string } | { atlas: string }): void {
+    const kept = [...SHARED, ...LOOKS, ...("text" in changes ? PARTS : [])];
     const gone = Object.keys(this.choices).filter((name) => !kept.includes(name));
     this.set({ ...Object.fromEntries(gone.map((name) => [name, null])), ...changes });
   }

@@ -26,3 +26,11 @@ test("another model has other parts", async () => {
   address.begin({ model: "n" });
   expect(address.choices).toEqual({ model: "n", text: "t", theme: "dark", figure: "block", of: "document" });
 });
+
+test("another atlas has other heads, and another model is not looked at through the last atlas", async () => {
+  const address = await at("/atlas?model=m&lang=pt&view=search&head=L0H1&source=x&kind=Q&sort=lift");
+  address.begin({ atlas: "deep" });
+  expect(address.choices).toEqual({ model: "m", lang: "pt", view: "search", atlas: "deep" });
+  address.begin({ model: "n" });
+  expect(address.choices).toEqual({ model: "n", lang: "pt", view: "search" });
+});

@@ -90,7 +90,7 @@ class BigramStudy:
             ("model", "W_E W_U, all of it" if self.whole else "W_E W_U, the direct path alone: the rest is left out"),
             ("vocabulary", f"{self.vocab:,} tokens, {self.d_model} wide"),
             ("text", f"{self.pairs:,} pairs of tokens, {self.different:,} different ones"),
-            ("H(X2|X1)", f"{self.entropy:.4f} nats"),
+            ("H(X2|X1)", f"{self.entropy:z.4f} nats"),
             (f"seen ≥ {self.often:,}", f"{self.rows:,} first tokens"),
         )
         return Table(title="", columns=("", ""), rows=rows)
@@ -103,13 +103,13 @@ class BigramStudy:
     def _words(self, fit: Fit) -> tuple[str, ...]:
         return (
             f"{fit.step:,}",
-            f"{fit.loss:.4f}",
-            f"{fit.excess:.4f}",
-            f"{100 * fit.excess / self.entropy:.2f}" if self.entropy else "–",
-            *(_number(value, ".4f") for value in (fit.mean_kl, fit.weighted_kl, fit.largest_kl, fit.correlation)),
+            f"{fit.loss:z.4f}",
+            f"{fit.excess:z.4f}",
+            f"{100 * fit.excess / self.entropy:z.2f}" if self.entropy else "–",
+            *(_number(value, "z.4f") for value in (fit.mean_kl, fit.weighted_kl, fit.largest_kl, fit.correlation)),
             f"{fit.unseen_mass:.2e}",
             _number(fit.unseen_probability, ".1e"),
-            _number(fit.gap, ".2f"),
+            _number(fit.gap, "z.2f"),
             f"{fit.largest_logit:.1f}",
         )
 

@@ -71,7 +71,8 @@ class Pairs:
     @cached_property
     def entropy(self) -> float:
         """``H(X2 | X1) = −Σ p(first, second) ln p(second | first)`` in nats: what no model of pairs can get below."""
-        return -float((self.count * self.log_p).sum()) / self.total
+        # Where nothing is left open it is 0, and not minus 0.
+        return 0.0 - float((self.count * self.log_p).sum()) / self.total
 
     @cached_property
     def table(self) -> Float[Tensor, "vocab vocab"]:

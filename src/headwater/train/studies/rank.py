@@ -113,7 +113,7 @@ class RankStudy:
             for width in self.widths
         )
         return Table(
-            title=f"loss above H(X2|X1) = {self.entropy:.4f} nats, {self.vocab} tokens; ‖P − P̂‖ over {self.rows} rows seen ≥ {self.often:,}",
+            title=f"loss above H(X2|X1) = {self.entropy:z.4f} nats, {self.vocab} tokens; ‖P − P̂‖ over {self.rows} rows seen ≥ {self.often:,}",
             columns=("d#", "parameters#", "loss#", "trained#", "rank limit#", "SVD#", "‖P − P̂‖#", "of SVD#", "≤#"),
             rows=rows,
         )

@@ -142,6 +142,8 @@ export const english = {
   above: "Above chance by",
   compositionSay: (shown: string, total: string, chance: string) =>
     `${shown} of ${total} pairs above chance (chance: ${chance}). A line goes from the head that writes to the head that reads; its width is how far it is above chance.`,
+  compositionKept: (kept: string) =>
+    `This atlas lists ${kept} of them: of very many pairs, it keeps the strongest of queries, keys and values together.`,
   oneLayer: "One layer: there is nothing to compose. Heads of the same layer do not read each other.",
   writes: "writes",
   reads: "reads",

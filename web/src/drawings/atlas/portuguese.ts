@@ -144,6 +144,8 @@ export const portuguese = {
   above: "Acima do acaso em",
   compositionSay: (shown: string, total: string, chance: string) =>
     `${shown} de ${total} pares acima do acaso (acaso: ${chance}). Uma linha vai da cabeça que escreve à cabeça que lê; a largura é quanto está acima do acaso.`,
+  compositionKept: (kept: string) =>
+    `Este atlas lista ${kept} deles: de muitos pares, guarda os mais fortes de queries, keys e values em conjunto.`,
   oneLayer: "Uma camada: não há o que compor. Cabeças da mesma camada não leem umas às outras.",
   writes: "escreve",
   reads: "lê",

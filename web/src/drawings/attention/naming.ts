@@ -1,7 +1,7 @@
 /** Parts and places in words of the page's language, made from what they are and never from the library's own labels. */
 
 import type { Schema } from "../../lib/ask";
-import { whole } from "../../lib/numbers";
+import { fixed, whole } from "../../lib/numbers";
 import { cut, legible } from "../../lib/tokens";
 import { words as t } from "./words";
 
@@ -12,6 +12,14 @@ const LONGEST = 24;
 /** ‘ open’@3, kept apart from its surroundings whatever direction its letters have. */
 export const placed = (place: Place, most = LONGEST): string =>
   `\u2068‘${cut(legible(place.token.text, place.token.id), most)}’\u2069@${place.position}`;
+
+/** What a difference of two scores comes to in attention; in words where so many digits would tell nothing. */
+export function timesAsMuch(difference: number): string {
+  const times = Math.exp(difference);
+  if (times > 1e6) return t.farMore;
+  if (times < 1e-3) return t.farLess;
+  return t.times(fixed(times, times < 0.01 ? 4 : times < 100 ? 2 : 0));
+}
 
 /** A part of a query or key. */
 export function partName(part: Part, most = LONGEST): string {

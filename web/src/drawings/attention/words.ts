@@ -46,8 +46,10 @@ export const words = speaks({
       `${head} at ${dest} looks at ${source} with ${share} of its attention: score ${score}.`,
     ranked: (rank: number, count: number) =>
       count === 1 ? "There is nothing else to look at." : `Rank ${whole(rank)} of ${whole(count)}.`,
-    above: (difference: string, against: string, times: string) =>
-      `That is ${difference} above ${against}: ${times} times as much attention.`,
+    above: (difference: string, against: string, times: string) => `That is ${difference} above ${against}: ${times}.`,
+    times: (times: string) => `${times} times as much attention`,
+    farMore: "more than a million times as much attention",
+    farLess: "less than a thousandth of its attention",
     competition: "Who competes for this attention",
     shared: (count: number, effective: string, entropy: string) =>
       `${whole(count)} ${count === 1 ? "source" : "sources"}, as if ${effective} of them shared it evenly (entropy ${entropy} nats)`,
@@ -128,8 +130,10 @@ export const words = speaks({
       `${head} em ${dest} olha para ${source} com ${share} de sua atenção: escore ${score}.`,
     ranked: (rank: number, count: number) =>
       count === 1 ? "Não há mais nada para olhar." : `Colocação ${whole(rank)} de ${whole(count)}.`,
-    above: (difference: string, against: string, times: string) =>
-      `Isso é ${difference} acima de ${against}: ${times} vezes a atenção.`,
+    above: (difference: string, against: string, times: string) => `Isso é ${difference} acima de ${against}: ${times}.`,
+    times: (times: string) => `${times} vezes a atenção`,
+    farMore: "mais de um milhão de vezes a atenção",
+    farLess: "menos de um milésimo da atenção dele",
     competition: "Quem disputa essa atenção",
     shared: (count: number, effective: string, entropy: string) =>
       `${whole(count)} ${count === 1 ? "fonte" : "fontes"}, como se ${effective} delas a repartissem por igual (entropia ${entropy} nats)`,

@@ -1,8 +1,7 @@
-/** How scores become bars, and numbers that are what they are. */
+/** How scores become bars. */
 
 import { max, min } from "d3-array";
 import type { Schema } from "../../lib/ask";
-import { spoken } from "../../lib/python";
 import { cut, legible } from "../../lib/tokens";
 
 export interface Bars {
@@ -21,6 +20,3 @@ export function bars(scores: readonly number[], x: number, width: number): Bars 
 /** A token that is looked at, with its position, in so many letters. */
 export const sourceName = ({ token, position }: Schema["Source"], letters: number): string =>
   `${position} ${cut(legible(token.text, token.id), letters)}`;
-
-/** 0.25, and 0,25 for readers of Portuguese; no digit more than it has. */
-export const asIs = (value: number): string => spoken(String(value));

@@ -1,5 +1,16 @@
 import { expect, test } from "vitest";
-import { apart, combined, fromSlider, largestRows, lengthOf, readTemperature, softmax, toSlider, without } from "./softmax";
+import {
+  apart,
+  combined,
+  fromSlider,
+  largestRows,
+  lengthOf,
+  putOut,
+  readTemperature,
+  softmax,
+  toSlider,
+  without,
+} from "./softmax";
 
 test("a softmax adds up to one, is even at β = 0 and hard at large β", () => {
   const scores = [3.2, 700, -5, 699];
@@ -17,6 +28,12 @@ test("vectors are added by their weights, and lengths are Euclid's", () => {
 test("weights that are put out leave the others to share", () => {
   expect(without([0.5, 0.25, 0.25], new Set([0]))).toEqual([0, 0.5, 0.5]);
   expect(without([0.5, 0.5], new Set([0, 1]))).toEqual([0, 0]);
+});
+
+test("only what is there can be put out", () => {
+  expect([...putOut("1.4", 5)]).toEqual([1, 4]);
+  expect([...putOut("1.4.99.x.-1", 4)]).toEqual([1]);
+  expect([...putOut("1", 0), ...putOut(null, 5), ...putOut("", 5)]).toEqual([]);
 });
 
 test("of many rows the largest are shown in the order of the text, and all are somewhere", () => {

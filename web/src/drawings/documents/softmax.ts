@@ -29,6 +29,12 @@ export function without(weights: readonly number[], out: ReadonlySet<number>): n
   return kept.map((weight) => (all > 0 ? weight / all : 0));
 }
 
+/** Sources that an address puts out, as `1.4`: of so many, those that there are. */
+export function putOut(given: string | null, count: number): Set<number> {
+  const named = (given ?? "").split(".").filter((each) => /^\d{1,5}$/.test(each));
+  return new Set(named.map(Number).filter((each) => each < count));
+}
+
 /** The rows that there is room for, in the order of the text: the largest, and the rest in one. */
 export function largestRows(weights: readonly number[], most: number): { shown: number[]; rest: number[] } {
   const order = weights.map((_, at) => at).sort((a, b) => weights[b]! - weights[a]! || a - b);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { BOX, places, tall, ways, type Step } from "./walk";
+import { BOX, places, saysOf, tall, ways, type Step } from "./walk";
 
 const step = (letters: string[], role: Step["role"], operation: string, reads: string[]): Step => ({
   letters,
@@ -25,4 +25,11 @@ test("there is a way for each thing that a step is made of", () => {
   const found = ways(post);
   expect(found.map((each) => `${each.from} ${each.to}`)).toEqual(["t0 t1", "t0 t2", "t1 t2", "t2 t3"]);
   expect(found.map((each) => each.trunk)).toEqual([false, true, false, true]);
+});
+
+test("what a step does is said of this block's own mask and norm", () => {
+  expect(saysOf("attention", { mask: "causal", norm: "layer-norm" })).toBe("attentionSays");
+  expect(saysOf("attention", { mask: "full", norm: "rms-norm" })).toBe("fullAttentionSays");
+  expect(saysOf("norm", { mask: "full", norm: "layer-norm" })).toBe("normSays");
+  expect(saysOf("norm", { mask: "causal", norm: "rms-norm" })).toBe("rmsNormSays");
 });

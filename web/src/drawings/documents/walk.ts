@@ -1,5 +1,7 @@
 /** Where the steps of a block stand in its diagram: the stream is a trunk on the left, what reads from it and writes to it stands on the right. */
 
+import type { Schema } from "../../lib/ask";
+
 export interface Step {
   letters: readonly string[];
   role: "stream" | "write" | "copy";
@@ -16,6 +18,16 @@ export interface Way {
   path: string;
   /** Along the trunk, or on a loop beside it. */
   trunk: boolean;
+}
+
+/** The word for what a step does: it depends on what heads may see, and on which norm it is. */
+export function saysOf(
+  operation: Schema["StepTold"]["operation"],
+  block: Pick<Schema["Walked"], "mask" | "norm">,
+): "inSays" | "attentionSays" | "fullAttentionSays" | "addSays" | "normSays" | "rmsNormSays" | "feed_forwardSays" {
+  if (operation === "attention" && block.mask === "full") return "fullAttentionSays";
+  if (operation === "norm" && block.norm === "rms-norm") return "rmsNormSays";
+  return `${operation}Says`;
 }
 
 export const BOX = { width: 215, height: 54, gap: 20, trunk: 8, branch: 268 };

@@ -41,7 +41,7 @@ const news = (changes: Partial<News> = {}): News => ({
 });
 
 test("a line of the log is no reason to ask for everything again, whether there is a text or not", () => {
-  for (const now of [known("uniform"), known("uniform", "unigram", "bigram")]) {
+  for (const now of [known("model_uniform"), known("uniform", "unigram", "bigram")]) {
     expect(outdates(news(), now, 2)).toBe(false);
     expect(outdates(news({ snapshots: null }), now, 2)).toBe(false);
     expect(outdates(news({ rewound: true }), now, 2)).toBe(true);
@@ -53,7 +53,7 @@ test("a line of the log is no reason to ask for everything again, whether there 
 
 test("a text that was not there may be when there is a snapshot or another state", () => {
   for (const changes of [{ snapshots: [0, 1, 2] }, { state: state("stopped") }]) {
-    expect(outdates(news(changes), known("uniform"), 2)).toBe(true);
+    expect(outdates(news(changes), known("model_uniform"), 2)).toBe(true);
     expect(outdates(news(changes), known("uniform", "bigram"), 2)).toBe(false);
   }
 });
