@@ -55,10 +55,10 @@ def main(training: Path, folder: Path) -> None:
                     page.screenshot(path=out / f"{name}-{language}-{theme}.png")
                 page.close()
         browser.close()
-    for language, folder in (("en", DOCS / "pictures"), ("pt", DOCS / "pt" / "pictures")):
-        folder.mkdir(exist_ok=True)
+    for language, place in (("en", DOCS / "pictures"), ("pt", DOCS / "pt" / "pictures")):
+        place.mkdir(exist_ok=True)
         for name in SCREENS:
-            _smaller(out / f"{name}-{language}-light.png", folder / f"{name}.png")
+            _smaller(out / f"{name}-{language}-light.png", place / f"{name}.png")
 
 
 def _smaller(whole: Path, place: Path) -> None:
