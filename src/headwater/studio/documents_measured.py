@@ -16,7 +16,8 @@ from headwater.claims.verdicts import ask
 from headwater.studio.asked import Answer, Lines, finite, memory, shelf
 from headwater.studio.formulas import Piece, prose
 from headwater.studio.lines import path_in_shell
-from headwater.studio.shelf import Item, model_files, stamp
+from headwater.studio.shelf import Item
+from headwater.studio.stamps import model_files, stamp
 from headwater.studio.work import Stop
 
 Value = TypeVar("Value")
