@@ -84,15 +84,19 @@ def item_of(request: Request, model: str) -> Item:
 
 
 class Watched(Given):
-    """What claims are measured on, looked after: between two things that it makes, it sees whether somebody still waits."""
+    """What claims are measured on, looked after: between two things that it makes, and while it makes one, it sees whether somebody still waits."""
 
     stop: Stop | None = None
 
     def once(self, name: str, make: Callable[[], Value]) -> Value:
         """What ``make`` makes, made once."""
+        self.listen()
+        return super().once(name, make)
+
+    def listen(self) -> None:
+        """End here where nobody waits any more."""
         if self.stop is not None:
             self.stop()
-        return super().once(name, make)
 
 
 def given(request: Request, model: str | None, stop: Stop) -> Given:
