@@ -16,6 +16,7 @@ from headwater.studio.guard import Door
 from headwater.studio.limits import FOLLOWERS
 from headwater.studio.shelf import fill
 from headwater.studio.training_live import Follower
+from headwater.studio.training_log import Log
 from headwater.train.folder import RunFolder
 from headwater.train.history import read_history
 from headwater.train.recipe import read_recipe
@@ -230,13 +231,17 @@ def lines(*steps, loss=3.0):
     return "".join(json.dumps({"step": step, "loss": loss, "seconds": step / 2}) + "\n" for step in steps)
 
 
+def following(folder, after=-1):
+    return Follower(Log(folder), after)
+
+
 @pytest.fixture
 def growing(runs, tmp_path):
     """A folder that only has a recipe, and somebody who follows it."""
     folder = tmp_path / "growing"
     folder.mkdir()
     shutil.copy(runs / "run" / "recipe.toml", folder)
-    return RunFolder(folder), Follower(RunFolder(folder), -1)
+    return RunFolder(folder), following(RunFolder(folder))
 
 
 def test_new_lines_are_told_once_and_half_of_one_not_at_all(growing):
@@ -259,10 +264,10 @@ def test_new_lines_are_told_once_and_half_of_one_not_at_all(growing):
 def test_news_begins_after_what_is_known(growing):
     folder, _ = growing
     folder.log.write_text(lines(1, 2, 3))
-    assert Follower(folder, 2).look().curve.step == [3]
-    assert Follower(folder, 3).look().curve is None
+    assert following(folder, 2).look().curve.step == [3]
+    assert following(folder, 3).look().curve is None
     # Somebody knows more than there is: it was taken back meanwhile.
-    assert Follower(folder, 9).look().rewound
+    assert following(folder, 9).look().rewound
 
 
 def test_a_log_that_is_rewound_or_replaced_is_told(growing):

@@ -1,12 +1,13 @@
 """``Atlas``: the tables of one model, opened for reading."""
 
 import os
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 THREADS = 4
 """More than these find nothing sooner."""
 SUMMARIES = "heads.json"
+Watch: TypeAlias = Callable[[Callable[[], None]], AbstractContextManager[None]]
+"""A context around each question to the tables; it is given what ends that question, from another thread."""
 DIRECT = "direct"
 
 
@@ -60,6 +63,7 @@ class Atlas:
     def __init__(self, folder: Path, manifest: Manifest, words: Words) -> None:
         self.folder, self.manifest, self.words = folder, manifest, words
         self._database = self._connected()
+        self._watched = threading.local()
 
     def _connected(self) -> "DuckDBPyConnection":
         granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -182,13 +186,27 @@ class Atlas:
         except duckdb.ConnectionException:
             raise InputError(f"{self.folder}, which is closed", "an open atlas", "open it again with open_atlas") from None
         try:
-            yield cursor
+            with self._watch(cursor.interrupt):
+                yield cursor
         except (duckdb.InternalException, duckdb.FatalException):
             # A damaged file has taken the whole database with it: others are still to be read.
             self._database = self._connected()
             raise
         finally:
             cursor.close()
+
+    @contextmanager
+    def watched(self, by: Watch) -> Generator[None]:
+        """Let what is asked in this thread meanwhile be looked after, and ended once nobody waits for it."""
+        before, self._watched.by = self._watch, by
+        try:
+            yield
+        finally:
+            self._watched.by = before
+
+    @property
+    def _watch(self) -> Watch:
+        return getattr(self._watched, "by", lambda _: nullcontext())
 
     def clause(self, table: str) -> str:
         """What a query reads a table from."""

@@ -13,7 +13,7 @@ bounded  in neither: then it is beyond neither the last of the strongest, nor wh
 Rows are sorted by how much the lift has changed *at least*.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -211,21 +211,29 @@ class Difference:
         return ()
 
 
-def diff(before: Atlas, after: Atlas, head: str | None = None, *, limit: int = 20) -> Difference:
-    """Compare two atlases over one vocabulary, of one head or of all that both have; ``limit`` rows of each kind."""
+def diff(
+    before: Atlas, after: Atlas, head: str | None = None, *, limit: int = 20, listen: Callable[[], None] = lambda: None
+) -> Difference:
+    """Compare two atlases over one vocabulary, of one head or of all that both have; ``limit`` rows of each kind.
+
+    ``listen`` is called between two steps, and may end it by an error.
+    """
     _check(before, after, head)
     common = [name for name in before.heads if name in after.heads and head in (None, name)]
     sides = _Side(before, common), _Side(after, common)
     ours, theirs = sides[0].listed.keys(), sides[1].listed.keys()
     keys = {"appeared": theirs - ours, "vanished": ours - theirs, "changed": ours & theirs}
-    kinds = {word: _changes(sorted(some), *sides) for word, some in keys.items()}
+    kinds: dict[str, list[Change]] = {}
+    for word, some in keys.items():
+        listen()
+        kinds[word] = _changes(sorted(some), *sides)
     return Difference(
         before=str(before.folder),
         after=str(after.folder),
         words=before.words,
         besides=_besides(before, after),
         counts={word: len(rows) for word, rows in kinds.items()},
-        heads=tuple(_head_changes(before, after, common, keys["changed"])) + _direct(before, after, head),
+        heads=(*_head_changes(before, after, common, keys["changed"], listen), *_direct(before, after, head)),
         **{word: tuple(rows[:limit]) for word, rows in kinds.items()},
     )
 
@@ -307,10 +315,13 @@ def _changes(keys: Sequence[Key], before: _Side, after: _Side) -> list[Change]:
     return sorted(found, key=lambda change: change.rank)
 
 
-def _head_changes(before: Atlas, after: Atlas, heads: Sequence[str], both: set[Key]) -> list[HeadChange]:
+def _head_changes(
+    before: Atlas, after: Atlas, heads: Sequence[str], both: set[Key], listen: Callable[[], None]
+) -> Iterator[HeadChange]:
     told = [{one["head"]: one for one in atlas.summary["heads"]} for atlas in (before, after)]
-    return [
-        HeadChange(
+    for name in heads:
+        listen()
+        yield HeadChange(
             head=name,
             verdict=(told[0][name].get("verdict"), told[1][name].get("verdict")),
             numbers={word: (_number(told[0][name], *way), _number(told[1][name], *way)) for word, way in NUMBERS.items()},
@@ -318,8 +329,6 @@ def _head_changes(before: Atlas, after: Atlas, heads: Sequence[str], both: set[K
             same_source=_same(before, after, f"seeks/{name}", ("dest", "source")),
             in_both=sum(key[0] == name for key in both),
         )
-        for name in heads
-    ]
 
 
 def _direct(before: Atlas, after: Atlas, head: str | None) -> tuple[HeadChange, ...]:

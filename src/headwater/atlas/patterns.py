@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 from headwater.errors import InputError
 
 MOST_LETTERS = 1_000
+MOST_OF_REGEX = 200
+"""Letters of a regular expression: few of them can stand for very many states, which take long to build and to go through."""
 NOTATION = "a token's text, #id, prefix:…, contains:…, regex:… or exact:…"
 
 
@@ -66,9 +68,8 @@ def checked(pattern: Pattern) -> Pattern:
     text = (
         pattern.pattern if isinstance(pattern, Matches) else pattern.text if isinstance(pattern, Prefix | Contains) else pattern
     )
-    if isinstance(text, str) and not 0 < len(text) <= MOST_LETTERS:
+    most = MOST_OF_REGEX if isinstance(pattern, Matches) else MOST_LETTERS
+    if isinstance(text, str) and not 0 < len(text) <= most:
         given = f"a pattern of {len(text):,} letters"
-        raise InputError(
-            given, f"1 to {MOST_LETTERS:,}: {NOTATION}", "give a shorter one, or leave it out" if text else "leave it out"
-        )
+        raise InputError(given, f"1 to {most:,}: {NOTATION}", "give a shorter one, or leave it out" if text else "leave it out")
     return pattern

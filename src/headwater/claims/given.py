@@ -74,6 +74,9 @@ class Given:
             self._kept[name] = make()
         return cast(Value, self._kept[name])
 
+    def listen(self) -> None:
+        """Called now and then while something is made that takes long: whoever looks after it may end it here by an error."""
+
     def model(self, family: Family) -> Model:
         """The trained model of a family: the given one where it belongs there, or the one that comes with Headwater."""
         return self.once(family, lambda: _in_double(load(family)))
@@ -95,7 +98,12 @@ class Given:
         """The text that the reference models were trained on, this Python's standard library, in that model's tokens."""
         words = cast(Tokenizer, self.model(family).tokenizer)
         name = f"corpus {words.to_json()}"
-        return self.once(name, lambda: build_corpus(StandardLibrary(), words, Path(self._folder.name) / f"{len(self._kept)}"))
+
+        def make() -> Corpus:
+            place = Path(self._folder.name) / f"{len(self._kept)}"
+            return build_corpus(StandardLibrary(), words, place, progress=lambda _, __: self.listen())
+
+        return self.once(name, make)
 
     def unigrams(self, family: Family) -> Float[Tensor, " vocab"]:
         """How often each of the model's tokens is in that text; a vocabulary may hold tokens that no text has."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_ISREG
 from typing import IO
 
 from headwater.errors import InputError
@@ -36,8 +37,10 @@ def is_held(folder: Path) -> bool:
     import fcntl
 
     try:
-        with (folder / NAME).open() as file:
-            return not _taken(file, fcntl.LOCK_SH)
+        # A pipe in its place would be waited for until somebody writes into it.
+        number = os.open(folder / NAME, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(number) as file:
+            return S_ISREG(os.fstat(number).st_mode) and not _taken(file, fcntl.LOCK_SH)
     except OSError:
         return False
 

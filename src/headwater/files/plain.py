@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import stat
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -34,7 +35,7 @@ def file_size(path: Path) -> int:
             f"{str(path)!r:.200} cannot be read ({reason})", "a readable file", "check path and rights"
         ) from None
     if not stat.S_ISREG(state.st_mode):
-        raise ModelFileError(f"{path} is no regular file", "a file", "give the file itself")
+        raise _no_file(path)
     return state.st_size
 
 
@@ -42,9 +43,22 @@ def open_file(path: Path) -> Any:
     """Open for reading; the system's refusal becomes ours."""
     file_size(path)
     try:
-        return path.open("rb")
+        file = open(path, "rb", opener=_at_once)  # noqa: SIM115  (whoever asked closes it)
     except OSError as reason:
         raise ModelFileError(f"{path} cannot be opened ({reason.strerror})", "a readable file", "check its rights") from None
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise _no_file(path)
+    return file
+
+
+def _at_once(path: str, flags: int) -> int:
+    """A pipe that has been put in a file's place meanwhile is not waited for."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _no_file(path: Path) -> ModelFileError:
+    return ModelFileError(f"{path} is no regular file", "a file", "give the file itself")
 
 
 def read_json(path: Path, most: int = MOST_BYTES) -> dict[str, Any]:

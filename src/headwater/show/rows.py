@@ -1,10 +1,10 @@
 """A tree as rows, one for each number, and how texts and numbers are written so that they are what they seem."""
 
 import math
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from headwater.letters import visible
 from headwater.show.values import Branch, Tree
 
 ISOLATES = "\u2068\u2069"
@@ -19,16 +19,7 @@ def legible(text: str) -> str:
     >>> legible("a\\n\\x1b[1m\\u202eb")
     'a␊␛[1m<U+202E>b'
     """
-    return "".join(map(_visible, text))
-
-
-def _visible(letter: str) -> str:
-    if letter <= "\x1f":
-        return chr(0x2400 + ord(letter))
-    if letter == "\x7f":
-        return "␡"
-    is_shown = letter == " " or letter in ISOLATES or unicodedata.category(letter)[0] not in "CZ"
-    return letter if is_shown else f"<U+{ord(letter):04X}>"
+    return "".join(letter if letter in ISOLATES else visible(letter) for letter in text)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,13 @@ Offset = Annotated[int, Query(ge=0, lt=2**40)]
 
 async def read(request: Request, name: str, compute: Callable[[Atlas, Stop], Result]) -> Result:
     """What ``compute`` finds in an atlas."""
-    return await worked(request, "search", lambda stop: compute(shelf(request).atlas(name), stop))
+
+    def watched(stop: Stop) -> Result:
+        opened = shelf(request).atlas(name)
+        with opened.watched(stop.calling):
+            return compute(opened, stop)
+
+    return await worked(request, "search", watched)
 
 
 def typed(request: Request, name: str) -> str:

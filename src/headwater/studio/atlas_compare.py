@@ -117,8 +117,8 @@ async def compare(
         there, name = shelf(request), head and head.upper()
         before, after = there.atlas(atlas), there.atlas(other)
         _check(before, after, (there.atlases[atlas].name, there.atlases[other].name))
-        stop()
-        found = diff(before, after, name, limit=limit)
+        with before.watched(stop.calling), after.watched(stop.calling):
+            found = diff(before, after, name, limit=limit, listen=stop)
         paths = typed(request, atlas), typed(request, other)
         only: dict[str, Any] = {"head": name} if name else {}
         python = (

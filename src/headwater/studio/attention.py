@@ -219,7 +219,10 @@ async def why(  # noqa: PLR0913  (each is one choice a person makes)
     def compute(stop: Stop) -> Why:
         run = shelf(request).run(model, text, stop)
         stop()
-        return _why(run, model, shelf(request).models[model].name, text, (head.upper(), dest, source, against, most))
+        found = run.attend(head.upper(), dest, source, against)
+        stop()
+        lines = _why_lines(shelf(request).models[model].name, text, run, found, most)
+        return Why(model=model, lines=lines, **why_told(found, most, stop))
 
     return await worked(request, "model", compute)
 
@@ -231,12 +234,6 @@ def _survey(request: Request, run: Run, side: int, stop: Stop) -> Survey:
 
 def _facts(found: Survey) -> list[HeadLooks]:
     return [HeadLooks.model_validate(looks_told(each)) for each in found.heads]
-
-
-def _why(run: Run, model: str, name: str, text: str, asked: tuple[str, int, int | None, int | None, int]) -> Why:
-    head, dest, source, against, most = asked
-    found = run.attend(head, dest, source, against)
-    return Why(model=model, lines=_why_lines(name, text, run, found, most), **why_told(found, most))
 
 
 def _lines(name: str, text: str, run: Run) -> Lines:

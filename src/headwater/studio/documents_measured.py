@@ -16,7 +16,8 @@ from headwater.claims.verdicts import ask
 from headwater.studio.asked import Answer, Lines, finite, memory, shelf
 from headwater.studio.formulas import Piece, prose
 from headwater.studio.lines import path_in_shell
-from headwater.studio.shelf import Item, model_files, stamp
+from headwater.studio.shelf import Item
+from headwater.studio.stamps import model_files, stamp
 from headwater.studio.work import Stop
 
 Value = TypeVar("Value")
@@ -83,15 +84,19 @@ def item_of(request: Request, model: str) -> Item:
 
 
 class Watched(Given):
-    """What claims are measured on, looked after: between two things that it makes, it sees whether somebody still waits."""
+    """What claims are measured on, looked after: between two things that it makes, and while it makes one, it sees whether somebody still waits."""
 
     stop: Stop | None = None
 
     def once(self, name: str, make: Callable[[], Value]) -> Value:
         """What ``make`` makes, made once."""
+        self.listen()
+        return super().once(name, make)
+
+    def listen(self) -> None:
+        """End here where nobody waits any more."""
         if self.stop is not None:
             self.stop()
-        return super().once(name, make)
 
 
 def given(request: Request, model: str | None, stop: Stop) -> Given:

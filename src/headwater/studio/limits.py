@@ -34,8 +34,12 @@ RUNS_BYTES = 768 * 2**20
 """Of runs that stay at hand for the next question about the same text."""
 MODELS_BYTES = 6 * 2**30
 """Of models that stay loaded; the one that was asked longest ago goes first."""
+CORPUS_BYTES = 2**30
+"""Of a training's text, which is read into memory; it counts among the models."""
+LOG_BYTES = 64 * 2**20
+"""Of a training's log: some hundred thousand lines."""
 KNOWN_BYTES = 256 * 2**20
-"""Of what has been found out about trainings: numbers at their snapshots, and the pairs of their texts."""
+"""Of what has been found out about trainings: their logs, numbers at their snapshots, and the pairs of their texts."""
 SURVEYS_BYTES = 64 * 2**20
 """Of what all heads look at, in numbers and small pictures."""
 FOLLOWERS = 64

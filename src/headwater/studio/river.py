@@ -1,9 +1,11 @@
 """The screen ``river``: a logit followed upstream to the tokens that it came from, and what each token comes to in all."""
 
+import math
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
+from headwater.shapes import floats
 from headwater.studio.asked import Answer, Lines, Named, Position, Text, TokenName, TokenTold, number_in, shelf, worked
 from headwater.studio.river_asked import Asking, begins_like
 from headwater.studio.shared import Said, said
@@ -12,8 +14,10 @@ from headwater.text.spoken import Spoken
 from headwater.trace.check import rounding_bound
 from headwater.trace.confluence import BUDGET, MOST
 from headwater.trace.parts import Split
+from headwater.trace.question import about_logit
 from headwater.trace.river import asked_for, logits_of, river_told
 from headwater.trace.run import Run
+from headwater.trace.sweep import sweep
 
 router = APIRouter(tags=["river"])
 LIKE = 12
@@ -171,13 +175,13 @@ async def river_totals(request: Request, logit: Asking) -> RiverTotals:
         why = logit.explain(run)
         stop()
         bound = rounding_bound(run, [why.facts["position"]], logits_of(why))
-        return _centred_totals(run, why, bound) if logit.centred else _totals(run, why, bound)
+        return _centred_totals(run, why, bound, stop) if logit.centred else _totals(run, why, bound, stop)
 
     return await worked(request, "model", compute)
 
 
-def _totals(run: Run, why: Split, bound: float) -> RiverTotals:
-    found = run.totals(why.facts["position"], why.facts["id"], why.facts.get("against_id")).plain()
+def _totals(run: Run, why: Split, bound: float, stop: Stop) -> RiverTotals:
+    found = run.totals(why.facts["position"], why.facts["id"], why.facts.get("against_id"), listen=stop).plain()
     biases = [value[0] for value in found["biases"].values()]
     writes, layers = (
         [Total(name=name, value=value[0]) for name, value in found[some].items()] for some in ("writes", "layers")
@@ -194,20 +198,20 @@ def _totals(run: Run, why: Split, bound: float) -> RiverTotals:
     )
 
 
-def _centred_totals(run: Run, why: Split, bound: float) -> RiverTotals:
-    """The sweep that tells heads apart is of a logit or a difference; by tokens anything can be told."""
-    split = why.split("token", most=None)
-    values = {part.facts["position"]: part.value for part in split.parts if part.kind == "token"}
-    placed = [part.value for part in split.parts if part.kind == "position"]
-    others = [part.value for part in split.parts if part.kind not in ("token", "position")]
+def _centred_totals(run: Run, why: Split, bound: float, stop: Stop) -> RiverTotals:
+    """What tells heads apart is of a logit or a difference; tokens, positions and biases are told of anything."""
+    swept = sweep(run, about_logit(run, why.facts["position"], why.facts["id"], centred=True), listen=stop)
+    placed, tokens = swept.positions(), floats(swept.tokens())
+    positions = None if placed is None else math.fsum(floats(placed))
+    biases = [float(value) for value in swept.biases().values()]
     return RiverTotals(
         value=why.value,
-        tokens=[values.get(at, 0.0) for at in range(run.tokens.shape[1])],
-        positions=sum(placed) if placed else None,
-        biases=sum(others) if others else None,
+        tokens=tokens,
+        positions=positions,
+        biases=math.fsum(biases) if biases else None,
         writes=None,
         layers=None,
-        certificate=split.certificate,
+        certificate=abs(math.fsum([*tokens, positions or 0.0, *biases]) - why.value),
         bound=bound,
     )
 

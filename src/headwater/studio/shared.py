@@ -82,7 +82,7 @@ class Tokens(Answer):
 class Reopened(Answer):
     """What has been forgotten, to be read anew."""
 
-    kind: Literal["model", "atlas"]
+    kind: Literal["model", "atlas", "training"]
     id: str
 
 
@@ -181,7 +181,7 @@ def told_said(run: Run, likeliest: Iterable[tuple[int, float]]) -> list[Said]:
 
 
 @router.post("/{kind}/{name}/reopen")
-async def reopen(request: Request, kind: Literal["model", "atlas"], name: str) -> Reopened:
-    """Read the files of a model or an atlas anew: they have been replaced, and somebody knows."""
+async def reopen(request: Request, kind: Literal["model", "atlas", "training"], name: str) -> Reopened:
+    """Read the files of a model, an atlas or a training's text anew: they have been replaced, and somebody knows."""
     await worked(request, "files", lambda stop: shelf(request).reopen(kind, name))
     return Reopened(kind=kind, id=name)

@@ -7,16 +7,16 @@ is an error and not a number from one model beside a number from another.
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from headwater.errors import HeadwaterError, InputError, did_you_mean
 from headwater.studio.errors import Refused, changed
-from headwater.studio.limits import MODELS_BYTES, RUNS_BYTES, TEXT, TOKENS
+from headwater.studio.limits import CORPUS_BYTES, MODELS_BYTES, RUNS_BYTES, TEXT, TOKENS
+from headwater.studio.stamps import Stamp, atlas_files, bytes_in, corpus_files, model_files, stamp
 from headwater.studio.work import Stop
 
 if TYPE_CHECKING:
@@ -25,23 +25,11 @@ if TYPE_CHECKING:
     from headwater.model.config import ModelConfig
     from headwater.model.reorder import Order
     from headwater.model.source import Source
+    from headwater.text.corpus import Corpus
     from headwater.trace.run import Run
     from headwater.train.folder import RunFolder
 
-Stamp = tuple[tuple[str, int, int, int, int], ...]
 Value = TypeVar("Value")
-
-
-def stamp(paths: Iterable[Path]) -> Stamp:
-    """Which files these are: name, inode, size, times of the last change of what is in them and of anything; what is not there is no part of it."""
-    found: list[tuple[str, int, int, int, int]] = []
-    for path in paths:
-        with suppress(OSError):
-            state = path.stat()
-            if S_ISREG(state.st_mode):
-                # What is in a file cannot change without the last of these, whatever is done to the others afterwards.
-                found.append((str(path), state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
-    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -145,6 +133,28 @@ class Shelf:
 
         return RunFolder(_known(self.trainings, name, "training").path)
 
+    def corpus(self, name: str, stop: Stop) -> "Corpus | None":
+        """The text of a training, in memory, held against its hashes; None until it has been cut into tokens. It is refused once its files are others.
+
+        Whatever else a training has grows while it trains; its text does not.
+        """
+        from headwater.text.corpus import read_corpus
+        from headwater.train.history import corpus_place
+        from headwater.train.recipe import read_recipe
+
+        item, key = _known(self.trainings, name, "training"), ("corpus", name)
+        place = corpus_place(item.path, read_recipe(self.training(name).recipe))
+        files = corpus_files(place)
+        if key not in self._open and key not in self._were:
+            if not files[0].is_file():
+                return None
+            if bytes_in(files) > CORPUS_BYTES:
+                raise Refused(413, f"the text of {item.name}", f"at most {CORPUS_BYTES:,} bytes", "use the command line")
+        found = self._opened("corpus", item, lambda: read_corpus(place, stop), lambda _: files, size=lambda _: bytes_in(files))
+        if found.value.folder != place:
+            raise changed(item.name)
+        return found.value
+
     def run(self, model: str, text: str, stop: Stop, order: "Order | None" = None) -> "Run":
         """What a model did with a text, or would do with its norms in another order; ``ids:1,2,3`` is a text by its tokens."""
         from headwater.studio.opened import give_back, record_until
@@ -199,13 +209,14 @@ class Shelf:
         finally:
             self._used.things = before
 
-    def reopen(self, kind: str, name: str) -> None:
-        """Forget what lies open of a thing, so that its files are read anew."""
-        item = _known({"model": self.models, "atlas": self.atlases}[kind], name, kind)
+    def reopen(self, kind: Literal["model", "atlas", "training"], name: str) -> None:
+        """Forget what lies open of a thing, so that its files are read anew: of a training, its text."""
+        item = _known({"model": self.models, "atlas": self.atlases, "training": self.trainings}[kind], name, kind)
+        key = ("corpus" if kind == "training" else kind, item.id)
         with self._lock:
-            self._open.pop((kind, item.id), None)
-            self._were.pop((kind, item.id), None)
-            self._forget_runs(kind, item.id)
+            self._open.pop(key, None)
+            self._were.pop(key, None)
+            self._forget_runs(*key)
 
     def _forget_runs(self, kind: str, name: str) -> None:
         for key in [key for key in self._runs if kind == "model" and key[0] == name]:
@@ -299,21 +310,6 @@ def _card(path: Path) -> Card:
 
 def _model_size(model: "Model") -> int:
     return sum(tensor.nbytes for tensor in model.weights.tensors().values())
-
-
-def model_files(path: Path) -> list[Path]:
-    """The files that a model is read from; with a recipe beside them, the folder would be a training's and mean another model."""
-    from headwater.model.sources import look
-
-    source: Source = look(path)
-    return [*source.files, path / "recipe.toml"]
-
-
-def atlas_files(path: Path) -> list[Path]:
-    """The files of an atlas."""
-    from headwater.atlas.manifest import MANIFEST
-
-    return [path / MANIFEST, *sorted(each for each in path.rglob("*") if each.is_file() and each.name != MANIFEST)]
 
 
 def fill(models: Sequence[str | Path], atlases: Sequence[str | Path] = (), here: Path | None = None) -> Shelf:

@@ -47,14 +47,15 @@ Fresh = Annotated[
 @router.get("/training")
 async def training(request: Request, training: Named, full: Full = False) -> TrainingTold:  # noqa: FBT002  (a parameter of the address)
     """A training: its recipe, where it stands, its curve, what its loss is held against, and its snapshots."""
-    return await worked(request, "files", lambda stop: _told(request, training, full=full))
+    return await worked(request, "files", lambda stop: _told(request, training, stop, full=full))
 
 
-def _told(request: Request, name: str, *, full: bool) -> TrainingTold:
+def _told(request: Request, name: str, stop: Stop, *, full: bool) -> TrainingTold:
     there = shelf(request)
     folder, item = there.training(name), there.trainings[name]
-    found = work.history(folder)
-    known = work.known_entropies(folder, found.recipe, memory(request).known)
+    found, _ = work.history(work.log_of(folder, memory(request).known), stop)
+    known = work.known_entropies(found.recipe, _looking(request, name, None, stop))
+    stop()
     drawn = work.thin(found.points, POINTS if full else DRAWN, full=full)
     last = found.held_out
     return TrainingTold(
@@ -74,9 +75,15 @@ def _told(request: Request, name: str, *, full: bool) -> TrainingTold:
 
 def _asked(request: Request, training: str) -> "tuple[RunFolder, Item, Recipe]":
     """A training's folder, what it is called, and what it follows from."""
+    from headwater.train.recipe import read_recipe
+
     there = shelf(request)
     folder = there.training(training)
-    return folder, there.trainings[training], work.history(folder).recipe
+    return folder, there.trainings[training], read_recipe(folder.recipe)
+
+
+def _looking(request: Request, training: str, fresh: int | None, stop: Stop) -> work.Looking:
+    return work.Looking(memory(request).known, fresh, lambda: shelf(request).corpus(training, stop), stop)
 
 
 def _lines(item: Item, *, has_text: bool) -> Lines:
@@ -103,7 +110,7 @@ async def heads(request: Request, training: Named, fresh: Fresh = None) -> Heads
 
     def compute(stop: Stop) -> HeadsTold:
         folder, item, recipe = _asked(request, training)
-        found = work.heads(folder, recipe, work.Looking(memory(request).known, fresh, stop))
+        found = work.heads(folder, recipe, _looking(request, training, fresh, stop))
         lines = Lines.of(
             f"{TIMELINE}; print(timeline(Path({item.name!r}), top=0).plain())",
             f"headwater atlas timeline {path_in_shell(item.name)} --top 0 --json",
@@ -125,7 +132,7 @@ async def said(
 
     def compute(stop: Stop) -> SaidTold:
         (folder, item, recipe), called = _asked(request, training), head.upper()
-        found = work.said(folder, recipe, (head, top), work.Looking(memory(request).known, fresh, stop))
+        found = work.said(folder, recipe, (head, top), _looking(request, training, fresh, stop))
         shown = f"[(m.step, m.says) for m in timeline(Path({item.name!r}), top={top}).moments if str(m.head) == {called!r}]"
         lines = Lines.of(
             f"{TIMELINE}; print({shown})",
@@ -147,7 +154,7 @@ async def bigrams(
 
     def compute(stop: Stop) -> BigramsTold:
         folder, item, recipe = _asked(request, training)
-        found = work.bigrams(folder, recipe, often, work.Looking(memory(request).known, fresh, stop))
+        found = work.bigrams(folder, recipe, often, _looking(request, training, fresh, stop))
         lines = Lines.of(
             "from pathlib import Path; from headwater.train.studies import bigram; "
             f"print(bigram.of_training(Path({item.name!r}), often={often}).plain())",
@@ -173,10 +180,10 @@ async def baselines(
     """
 
     def compute(stop: Stop) -> ComparedTold:
-        there, (folder, item, recipe) = shelf(request), _asked(request, training)
+        there, (_, item, recipe) = shelf(request), _asked(request, training)
         network = there.training(recurrent) if recurrent else None
         names = work.names_of(against)
-        found = work.compared(folder, recipe, names, network, work.Looking(memory(request).known, None, stop))
+        found = work.compared(recipe, names, network, _looking(request, training, None, stop))
         also = f" --recurrent {path_in_shell(there.trainings[recurrent].name)}" if recurrent else ""
         lines = Lines.of(
             _compared_line(item, names, recipe.model.context),
@@ -203,4 +210,4 @@ async def live(
     after: Annotated[int, Query(ge=-1, le=2**53, description="The last step that is known already.")] = -1,
 ) -> Response:
     """What a training writes down as it does: points of the curve, snapshots, where it stands; until it has come to its end."""
-    return followed(request, shelf(request).training(training), after)
+    return followed(request, work.log_of(shelf(request).training(training), memory(request).known), after)

@@ -1,9 +1,9 @@
 """News of a training while it trains: its folder is looked at a few times a second, and what is new is told."""
 
 import asyncio
-import os
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
@@ -15,11 +15,11 @@ from headwater.studio.asked import Answer, memory
 from headwater.studio.errors import Refused
 from headwater.studio.limits import FOLLOWERS
 from headwater.studio.training_told import Curve, StateTold
+from headwater.studio.training_work import history
 
 if TYPE_CHECKING:
-    from headwater.train.folder import RunFolder
+    from headwater.studio.training_log import Log
     from headwater.train.history import History, Point
-    from headwater.train.recipe import Recipe
 
 EVERY = 0.3
 """Seconds between two looks at a folder."""
@@ -54,30 +54,32 @@ class News(Answer):
 
 @dataclass
 class Follower:
-    """One folder, and how much of it is known."""
+    """One log, and how much of it is known to whoever follows it."""
 
-    folder: "RunFolder"
+    log: "Log"
     after: int
-    _inode: int | None = None
-    _read: int = 0
-    """Bytes of the log that have been read."""
-    _recent: "tuple[Point, ...]" = ()
+    """The last step that is."""
+    is_whole: bool = False
+    """Whether the log was read to its end when it was last looked at."""
+    _beginnings: int | None = None
     _snapshots: tuple[int, ...] | None = None
     _state: StateTold | None = None
-    _recipe: "Recipe | None" = field(default=None)
 
     def look(self) -> News | None:
-        """What is new, or None."""
-        from headwater.train.history import LATELY, History
+        """What is new, or None: also while a long log is still being read, some of it at each look."""
+        found, log = history(self.log, lambda: None, most=1)
+        self.is_whole = log.is_whole
+        if not log.is_whole:
+            return None
+        last = found.points[-1].step if found.points else -1
+        # The log is no longer the one that the news would follow; or somebody knows more than there is.
+        rewound = self.after > last if self._beginnings is None else log.beginnings != self._beginnings
+        self._beginnings = log.beginnings
+        first = bisect_right(found.points, self.after, key=lambda point: point.step)
+        self.after = last if rewound else max(self.after, last)
+        return self._news(found, () if rewound else found.points[first:], rewound=rewound)
 
-        running, has_model = self.folder.is_running(), self.folder.model.is_dir()
-        points, rewound = self._points()
-        self._recent = (*self._recent, *points)[-LATELY:]
-        snapshots = tuple(step for step, _ in self.folder.snapshots())
-        found = History(recipe=self._settings(), points=self._recent, running=running, has_model=has_model, snapshots=snapshots)
-        return self._news(found, [point for point in points if point.step > self.after], rewound=rewound)
-
-    def _news(self, found: "History", points: "list[Point]", *, rewound: bool) -> News | None:
+    def _news(self, found: "History", points: "Sequence[Point]", *, rewound: bool) -> News | None:
         from headwater.train.history import thinned
 
         state = StateTold.of(found.state)
@@ -85,44 +87,9 @@ class Follower:
         if state == self._state and not points and new is None and not rewound:
             return None
         self._state, self._snapshots = state, found.snapshots
-        self.after = max([-1 if rewound else self.after, *(point.step for point in points)])
-        curve = Curve.of(thinned(points, AT_ONCE)) if points and not rewound else None
+        curve = Curve.of(thinned(points, AT_ONCE)) if points else None
         ended = state.phase == "finished"
         return News(state=state, curve=curve, snapshots=None if new is None else list(new), rewound=rewound, ended=ended)
-
-    def _points(self) -> "tuple[tuple[Point, ...], bool]":
-        """Points that have been written since, and whether the log is no longer the one that they would have followed."""
-        from headwater.train.folder import log_lines
-        from headwater.train.history import points_of, timed, tokens_of_an_update
-
-        try:
-            with self.folder.log.open("rb") as file:
-                state = os.fstat(file.fileno())
-                replaced = self._inode is not None and (state.st_ino != self._inode or state.st_size < self._read)
-                first = self._inode is None
-                if replaced:
-                    self._read, self._recent, self.after, self._recipe = 0, (), -1, None
-                self._inode = state.st_ino
-                file.seek(self._read)
-                data = file.read(state.st_size - self._read)
-        except FileNotFoundError:
-            gone, self._inode, self._read = self._inode is not None, None, 0
-            self._recent = () if gone else self._recent
-            return (), gone
-        whole = data[: data.rfind(b"\n") + 1]
-        self._read += len(whole)
-        points = points_of(log_lines(whole))
-        behind = first and self.after > (points[-1].step if points else -1)
-        before = self._recent[-1:]
-        points = timed((*before, *points), tokens_of_an_update(self._settings()))[len(before) :]
-        return points, replaced or behind
-
-    def _settings(self) -> "Recipe":
-        from headwater.train.recipe import read_recipe
-
-        if self._recipe is None:
-            self._recipe = read_recipe(self.folder.recipe)
-        return self._recipe
 
 
 async def _events(request: Request, follower: Follower) -> AsyncGenerator[str]:
@@ -142,7 +109,7 @@ async def _events(request: Request, follower: Follower) -> AsyncGenerator[str]:
         elif clock() - said > HEARTBEAT:
             yield ": still here\n\n"
             said = clock()
-        await asyncio.sleep(EVERY)
+        await asyncio.sleep(EVERY if follower.is_whole else 0)
 
 
 class _Seated(StreamingResponse):
@@ -162,8 +129,8 @@ class _Seated(StreamingResponse):
             self._memory.followers -= 1
 
 
-def followed(request: Request, folder: "RunFolder", after: int) -> Response:
+def followed(request: Request, log: "Log", after: int) -> Response:
     """News of a training, for as long as somebody listens and it has not ended."""
     if memory(request).followers >= FOLLOWERS:
         raise Refused(429, f"{FOLLOWERS} that follow a training already", "fewer at once", "close some of them")
-    return _Seated(request, _events(request, Follower(folder, after)))
+    return _Seated(request, _events(request, Follower(log, after)))

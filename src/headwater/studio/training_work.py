@@ -1,18 +1,21 @@
 """What the screen ``training`` computes, once for each snapshot: its files do not change."""
 
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headwater.errors import InputError
-from headwater.studio.errors import Refused
+from headwater.studio.errors import Refused, changed
 from headwater.studio.memory import Known
-from headwater.studio.shelf import stamp
+from headwater.studio.stamps import stamp
 from headwater.studio.work import Stop
 
 if TYPE_CHECKING:
     from headwater.atlas.timeline import Said, Timeline
+    from headwater.studio.training_log import Log, LogRead
     from headwater.text.corpus import Corpus
     from headwater.text.spoken import Spoken
     from headwater.train.baselines import Comparison
@@ -22,21 +25,21 @@ if TYPE_CHECKING:
     from headwater.train.studies.bigram import BigramStudy
 
 Value = TypeVar("Value")
-LOG_BYTES = 256 * 2**20
-"""Of a log that is read."""
 COUNTED = 60_000_000
-"""Tokens of a text whose n-grams are counted while somebody waits."""
+"""Tokens of a text whose pairs and n-grams are counted while somebody waits."""
 MOST_TOKENS = 200_000
 """Held-out tokens that baselines predict: as many as for ``headwater eval``."""
 
 
 @dataclass(frozen=True)
 class Looking:
-    """What is known already, at how many snapshots more to look, and when to end."""
+    """What is known already, at how many snapshots more to look, the training's text, and when to end."""
 
     known: Known[Any]
     fresh: int | None
     """None: at all of them."""
+    text: "Callable[[], Corpus | None]"
+    """None until it is there."""
     stop: Stop
 
 
@@ -66,17 +69,24 @@ class Compared:
     kinds: dict[str, str]
 
 
-def history(folder: "RunFolder") -> "History":
-    """A training as its folder tells it now."""
-    from headwater.train.history import read_history
+def log_of(folder: "RunFolder", known: Known[Any]) -> "Log":
+    """A training's log, which is read once for everybody."""
+    from headwater.studio.training_log import Log
+
+    return known.get(("log", folder), lambda: Log(folder))
+
+
+def history(log: "Log", pause: Callable[[], object], most: int = sys.maxsize) -> "tuple[History, LogRead]":
+    """A training as its folder tells it now, once at most so many pieces more of its log have been read."""
+    from headwater.train.history import History
 
     try:
-        size = folder.log.stat().st_size if folder.log.exists() else 0
-        if size > LOG_BYTES:
-            raise Refused(413, f"a log of {size:,} bytes", f"at most {LOG_BYTES:,}", "read it by headwater.train.history")
-        return read_history(folder.path)
+        # Asked first: a training that ends while the rest is read has then at least all that it had when it was asked.
+        running, has_model = log.folder.is_running(), log.folder.model.is_dir()
+        told, snapshots = log.read_on(pause, most), tuple(step for step, _ in log.folder.snapshots())
     except OSError as reason:
         raise Refused(409, f"a training that cannot be read ({reason.strerror})", "its folder", "check it") from None
+    return History(recipe=told.recipe, points=told.points, running=running, has_model=has_model, snapshots=snapshots), told
 
 
 def thin(points: "Sequence[Point]", most: int, *, full: bool) -> "Sequence[Point]":
@@ -88,16 +98,21 @@ def thin(points: "Sequence[Point]", most: int, *, full: bool) -> "Sequence[Point
     return thinned(points, most)
 
 
-def known_entropies(folder: "RunFolder", recipe: "Recipe", known: Known[Any]) -> dict[str, float]:
-    """The entropies of the text; until it is there, ``ln`` of the model's vocabulary, which may hold more than the text's tokens."""
+def known_entropies(recipe: "Recipe", looking: Looking) -> dict[str, float]:
+    """The entropies of the text; until it is there, or where it is too long, ``ln`` of the model's vocabulary, which may hold more than the text's tokens."""
     import math
 
     from headwater.train.history import entropies
 
-    corpus = _corpus(folder, recipe)
-    if corpus is None:
+    try:
+        corpus = looking.text()
+    except Refused as refused:
+        if refused.status != 413:
+            raise
+        corpus = None
+    if corpus is None or len(corpus.train) > COUNTED:
         return {"model_uniform": math.log(recipe.model.vocab)}
-    found = known.get(("entropies", _files(corpus.folder)), lambda: entropies(corpus))
+    found = looking.known.get(("entropies", _hashes(corpus)), lambda: entropies(corpus))
     return {"uniform": found.uniform, "unigram": found.unigram, "bigram": found.bigram}
 
 
@@ -108,11 +123,11 @@ def heads(folder: "RunFolder", recipe: "Recipe", looking: Looking) -> "Along[Tim
     _check_transformer(recipe, "the heads")
     if not recipe.model.layers:
         return Along([], 0, None)
-    corpus, kept = _corpus(folder, recipe, own=True), _kept(folder)
+    corpus, kept = _own_text(folder, recipe, looking), _kept(folder)
     found, left = _along(("heads",), kept, corpus, lambda step, place: snapshot_at(step, place, corpus, 0), looking)
     if not found:
         return Along([], left, None)
-    value = timeline_of(str(folder.path), spoken_at(kept[-1].place), [snapshot for _, snapshot in found])
+    value = timeline_of(str(folder.path), _at_rest(kept[-1], spoken_at), [snapshot for _, snapshot in found])
     return Along([step for step, _ in found], left, value)
 
 
@@ -126,12 +141,12 @@ def said(
 
     _check_transformer(recipe, "the heads")
     head, top = find_head(asked[0], recipe.model), asked[1]
-    corpus, kept = _corpus(folder, recipe, own=True), _kept(folder)
+    corpus, kept = _own_text(folder, recipe, looking), _kept(folder)
     if not kept:
         return Spoken(None), Along([], 0, None)
     key = ("said", str(head), top)
     found, left = _along(key, kept, corpus, lambda _, place: said_at(place, corpus, head, top), looking)
-    spoken = looking.known.get(("spoken", kept[-1].files), lambda: spoken_at(kept[-1].place))
+    spoken = looking.known.get(("spoken", kept[-1].files), lambda: _at_rest(kept[-1], spoken_at))
     return spoken, Along([step for step, _ in found], left, [says for _, says in found])
 
 
@@ -141,10 +156,10 @@ def bigrams(folder: "RunFolder", recipe: "Recipe", often: int, looking: Looking)
     from headwater.train.studies.bigram import fit, pairs_of, study_of
 
     _check_transformer(recipe, "the direct path")
-    corpus = _corpus(folder, recipe)
+    corpus = looking.text()
     if corpus is None:
         raise Refused(404, "a training whose text is not there yet", "its corpus", "wait until it has been read")
-    key, vocab = ("pairs", recipe.model.vocab, _files(corpus.folder)), recipe.model.vocab
+    key, vocab = ("pairs", recipe.model.vocab, _hashes(corpus)), recipe.model.vocab
     pairs = looking.known.get(key, lambda: pairs_of(corpus, vocab))
 
     def look_at(step: int, place: Path) -> Any:
@@ -161,42 +176,40 @@ def names_of(against: str) -> list[str]:
     return list(check_baselines(list(dict.fromkeys(name for each in against.split(",") if (name := each.strip())))))
 
 
-def compared(
-    folder: "RunFolder", recipe: "Recipe", names: list[str], network: "RunFolder | None", looking: Looking
-) -> Compared:
+def compared(recipe: "Recipe", names: list[str], network: "RunFolder | None", looking: Looking) -> Compared:
     """Baselines, and a recurrent network where one is given, on the held-out part of a training's text."""
     from headwater.train.baselines import compare, count_baselines
     from headwater.train.recurrent import Recurrent
 
-    corpus = _corpus(folder, recipe)
+    corpus = looking.text()
     if corpus is None or len(corpus.held_out) < 2:
         raise Refused(404, "a training without held-out text", "some that is held out", "wait until its text has been read")
     if len(corpus.train) > COUNTED:
         raise Refused(413, f"{len(corpus.train):,} tokens", f"at most {COUNTED:,}", "use headwater eval")
     if not names and network is None:
         raise InputError("no baseline", "one at least", "name one, such as trigram")
-    there = (_files(network.model),) if network else ()
+    other = Kept(0, network.model, _files(network.model)) if network else None
 
     def count() -> Compared:
         predictors: list[Any] = list(count_baselines(corpus.train, vocab=corpus.vocab, names=names)) if names else []
         kinds = dict(zip((each.name for each in predictors), names, strict=True))
         looking.stop()
-        if network is not None:
-            predictors.append(Recurrent(_network(network, corpus)))
+        if other is not None:
+            predictors.append(Recurrent(_at_rest(other, lambda place: _network(place, corpus))))
             kinds[predictors[-1].name] = "recurrent"
         comparison = compare(predictors, corpus, context=recipe.model.context, most=MOST_TOKENS, progress=looking.stop)
         return Compared(comparison, kinds)
 
-    key = ("compared", tuple(names), recipe.model.context, _files(corpus.folder), *there)
+    key = ("compared", tuple(names), recipe.model.context, _hashes(corpus), other)
     return looking.known.get(key, count)
 
 
-def _network(folder: "RunFolder", corpus: "Corpus") -> Any:
+def _network(place: Path, corpus: "Corpus") -> Any:
     from headwater.train.recurrent import load
 
-    if not folder.model.is_dir():
+    if not place.is_dir():
         raise Refused(404, "a recurrent network that is not there yet", "one that has been trained", "wait for its end")
-    module, tokenizer = load(folder.model)
+    module, tokenizer = load(place)
     if tokenizer != corpus.tokenizer:
         raise InputError("a recurrent network with another tokenizer", "the training's own", "train it on the same corpus")
     return module
@@ -215,7 +228,7 @@ def _along(
     looking: Looking,
 ) -> tuple[list[tuple[int, Value]], int]:
     """What has been found at the snapshots, and at how many nothing has been looked for: the latest are looked at first."""
-    text = _files(corpus.folder) if corpus else ()
+    text = _hashes(corpus) if corpus else ()
     left = len(kept) if looking.fresh is None else looking.fresh
     found: list[tuple[int, Value]] = []
     for each in reversed(kept):
@@ -225,20 +238,29 @@ def _along(
                 continue
             left -= 1
         looking.stop()
-        found.append((each.step, looking.known.get(whole, lambda each=each: look_at(each.step, each.place))))
+        look = partial(look_at, each.step)
+        found.append((each.step, looking.known.get(whole, lambda each=each, look=look: _at_rest(each, look))))
     return found[::-1], len(kept) - len(found)
 
 
-def _corpus(folder: "RunFolder", recipe: "Recipe", *, own: bool = False) -> "Corpus | None":
-    """A training's text; with ``own`` only where it lies in its own folder, since a timeline looks no further."""
-    from headwater.train.history import corpus_of
+def _at_rest(kept: Kept, look: Callable[[Path], Value]) -> Value:
+    """What is read from a snapshot, unless its files became others meanwhile."""
+    found = look(kept.place)
+    if _files(kept.place) != kept.files:
+        raise changed(f"the snapshot {kept.place.name}")
+    return found
 
-    if own and not folder.corpus.is_dir():
-        return None
-    try:
-        return corpus_of(folder.path, recipe)
-    except OSError as reason:
-        raise Refused(409, f"a text that cannot be read ({reason.strerror})", "the training's corpus", "check it") from None
+
+def _own_text(folder: "RunFolder", recipe: "Recipe", looking: Looking) -> "Corpus | None":
+    """A training's text where it lies in its own folder: a timeline looks no further."""
+    from headwater.train.history import corpus_place
+
+    return looking.text() if corpus_place(folder.path, recipe) == folder.corpus else None
+
+
+def _hashes(corpus: "Corpus") -> Hashable:
+    """What a text is, wherever it lies: it was held against these."""
+    return tuple(file.sha256 for file in corpus.manifest.files)
 
 
 def _files(folder: Path) -> Hashable:

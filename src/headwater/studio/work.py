@@ -8,8 +8,9 @@ import asyncio
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -26,6 +27,8 @@ class Stop:
 
     def __init__(self) -> None:
         self._set = threading.Event()
+        self._lock = threading.Lock()
+        self._ends: list[Callable[[], object]] = []
 
     def __call__(self, *_: object) -> None:
         """Do nothing, or end here; also as a listener of progress."""
@@ -35,6 +38,25 @@ class Stop:
     def now(self) -> None:
         """Let the next step be the last."""
         self._set.set()
+        with self._lock:
+            for end in self._ends:
+                end()
+
+    @contextmanager
+    def calling(self, end: Callable[[], object]) -> Generator[None]:
+        """Have ``end`` called too, while this lasts: for a library that takes long and asks nobody whether it should go on."""
+        with self._lock:
+            self._ends.append(end)
+        try:
+            self()
+            yield
+        except Exception:
+            # What has been ended fails in its own words; nobody is left to read them.
+            self()
+            raise
+        finally:
+            with self._lock:
+                self._ends.remove(end)
 
 
 @dataclass(eq=False)

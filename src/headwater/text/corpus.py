@@ -24,6 +24,8 @@ from headwater.text.sources import Built, Files, Planted, StandardInput, Standar
 from headwater.text.tokenizer import Tokenizer, read_tokenizer
 
 FORMAT = "headwater-corpus/1"
+PIECE = 2**24
+"""Bytes that are read at a time."""
 FILES = ("train.bin", "held_out.bin", "unigrams.bin", "bigrams.bin", "tokenizer.json")
 
 Progress = Callable[[int, int | None], Any]
@@ -78,7 +80,7 @@ class Bigrams:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text in tokens. The ids are mapped from disk: they take no memory until they are looked at."""
+    """A text in tokens. Once it is opened, the ids are mapped from disk: they take no memory until they are looked at."""
 
     folder: Path
     manifest: Manifest
@@ -210,6 +212,25 @@ class _Writer:
 
 def open_corpus(folder: Path, *, verify: bool = False) -> Corpus:
     """The corpus in a folder, once its files are found to be whole; with ``verify`` every byte of them is read and compared."""
+    manifest = _read_manifest(folder)
+    for file in manifest.files:
+        _check_file(folder, file, verify=verify)
+    return _corpus(folder, manifest, lambda file, dtype: _map(folder / file.name, dtype))
+
+
+def read_corpus(folder: Path, pause: Callable[[], object] = lambda: None) -> Corpus:
+    """The same in memory, each byte compared with its hash as it is read: whatever becomes of the files later, it stays what it is.
+
+    ``pause`` is called now and then while it is read, and may end it by an error.
+    """
+    found = _corpus(folder, _read_manifest(folder), lambda file, dtype: np.frombuffer(_whole(folder, file, pause), dtype))
+    for ids in (found.train, found.held_out, found.bigrams.first, found.bigrams.second):
+        if len(ids) and ids.max() >= found.vocab:
+            raise ModelFileError(f"{folder} holds ids that its tokenizer does not have", "a sound corpus", "build it again")
+    return found
+
+
+def _read_manifest(folder: Path) -> Manifest:
     plain = read_json(folder / "manifest.json")
     if plain.get("format") != FORMAT:
         raise ModelFileError(f"{folder} has the format {plain.get('format')!r:.40}", FORMAT, "build the corpus again")
@@ -219,20 +240,30 @@ def open_corpus(folder: Path, *, verify: bool = False) -> Corpus:
         raise error.within(str(folder / "manifest.json")) from None
     if tuple(file.name for file in manifest.files) != FILES:
         raise ModelFileError(f"{folder}'s manifest lists other files", ", ".join(FILES), "build the corpus again")
-    for file in manifest.files:
-        _check_file(folder, file, verify=verify)
+    return manifest
+
+
+def _corpus(folder: Path, manifest: Manifest, read: Callable[[StoredFile, np.dtype[Any]], NDArray[Any]]) -> Corpus:
     tokenizer = read_tokenizer(folder / "tokenizer.json")
     if (tokenizer.sha256, tokenizer.size) != (manifest.tokenizer, manifest.vocab):
         raise ModelFileError(f"{folder}'s tokenizer was changed", "the one its ids were made with", "build the corpus again")
-    dtype = _dtype(manifest.vocab)
-    bigrams = _map(folder / "bigrams.bin", RECORD)
+    ids, whole = _dtype(manifest.vocab), np.dtype("<i8")
+    lengths = {"train.bin": manifest.train.tokens, "held_out.bin": manifest.held_out.tokens, "unigrams.bin": manifest.vocab}
+    numbers: dict[str, NDArray[Any]] = {}
+    for file, dtype in zip(manifest.files, (ids, ids, whole, RECORD), strict=False):
+        length = lengths.get(file.name)
+        if file.bytes % dtype.itemsize or (length is not None and file.bytes != length * dtype.itemsize):
+            given = f"{folder / file.name} has {file.bytes:,} bytes"
+            raise ModelFileError(given, f"the {length or 'whole'} numbers its manifest tells of", "build it again")
+        numbers[file.name] = read(file, dtype)
+    train, held_out, unigrams, bigrams = numbers.values()
     return Corpus(
         folder=folder,
         manifest=manifest,
         tokenizer=tokenizer,
-        train=_map(folder / "train.bin", dtype, manifest.train.tokens),
-        held_out=_map(folder / "held_out.bin", dtype, manifest.held_out.tokens),
-        unigrams=_map(folder / "unigrams.bin", np.dtype("<i8"), manifest.vocab),
+        train=train,
+        held_out=held_out,
+        unigrams=unigrams,
         bigrams=Bigrams(bigrams["first"], bigrams["second"], bigrams["count"]),
     )
 
@@ -244,7 +275,24 @@ def _check_file(folder: Path, file: StoredFile, *, verify: bool) -> None:
         given = f"{folder / file.name} has {size:,} bytes"
         raise ModelFileError(given, f"the {file.bytes:,} it was written with", "build the corpus again")
     if verify and _stored(folder / file.name) != file:
-        raise ModelFileError(f"{folder / file.name} was changed", "the bytes it was written with", "build the corpus again")
+        raise _was_changed(folder / file.name)
+
+
+def _was_changed(path: Path) -> ModelFileError:
+    return ModelFileError(f"{path} was changed", "the bytes it was written with", "build the corpus again")
+
+
+def _whole(folder: Path, file: StoredFile, pause: Callable[[], object]) -> bytearray:
+    """A file's bytes, as many as it was written with, and the very ones."""
+    found, digest = bytearray(), hashlib.sha256()
+    with open_file(folder / file.name) as opened:
+        while piece := opened.read(min(PIECE, file.bytes + 1 - len(found))):
+            pause()
+            digest.update(piece)
+            found += piece
+    if (len(found), digest.hexdigest()) != (file.bytes, file.sha256):
+        raise _was_changed(folder / file.name)
+    return found
 
 
 def _stored(path: Path) -> StoredFile:
@@ -252,14 +300,9 @@ def _stored(path: Path) -> StoredFile:
         return StoredFile(name=path.name, bytes=file_size(path), sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
-def _map(path: Path, dtype: np.dtype[Any], length: int | None = None) -> NDArray[Any]:
-    size = file_size(path)
-    if size % dtype.itemsize or (length is not None and size != length * dtype.itemsize):
-        raise ModelFileError(
-            f"{path} has {size:,} bytes", f"the {length or 'whole'} numbers its manifest tells of", "build it again"
-        )
+def _map(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
     # An empty file cannot be mapped.
-    return np.memmap(path, dtype, "r") if size else np.empty(0, dtype)
+    return np.memmap(path, dtype, "r") if file_size(path) else np.empty(0, dtype)
 
 
 def _dtype(vocab: int) -> np.dtype[Any]:

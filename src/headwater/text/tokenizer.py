@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ import tokenizers
 
 from headwater.errors import InputError, ModelFileError
 from headwater.files.plain import parse_json, read_bytes
+from headwater.letters import visible
 from headwater.text import schema, vocabularies
 
 MOST_BYTES = 64 * 2**20
@@ -117,7 +117,7 @@ class Tokenizer:
         """
         data = self.token_bytes(token)
         try:
-            return "".join(map(_visible, data.decode()))
+            return "".join(map(visible, data.decode()))
         except UnicodeDecodeError:
             return "".join(f"<{byte:02X}>" for byte in data)
 
@@ -227,15 +227,6 @@ def _is_escaped(run: str) -> bool:
 
 
 _BYTES = {letter: bytes([byte]) for byte, letter in enumerate(vocabularies.byte_letters())}
-
-
-def _visible(letter: str) -> str:
-    if letter <= "\x1f":
-        return chr(0x2400 + ord(letter))
-    if letter == "\x7f":
-        return "␡"
-    is_shown = letter == " " or unicodedata.category(letter)[0] not in "CZ"
-    return letter if is_shown else f"<U+{ord(letter):04X}>"
 
 
 @contextmanager

@@ -4,7 +4,7 @@ The documents here have the shapes of the studio's answers ``/api/attention`` an
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args
@@ -195,9 +195,20 @@ def token_told(words: Spoken, token: int) -> dict[str, Any]:
     return {"text": words.text(token), "shown": words(token), "id": token}
 
 
-def why_told(found: Attending, most: int = MOST) -> dict[str, Any]:
-    """Why a head looks there, by kinds and facts; whoever draws it has the words."""
+def why_told(found: Attending, most: int = MOST, listen: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """Why a head looks there, by kinds and facts; whoever draws it has the words.
+
+    ``listen`` is called between two steps, and may end it by an error.
+    """
     shown, frozen = found.cells(most), found.frozen
+
+    def told(parts: Sequence[Part]) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        for part in parts:
+            listen()
+            rows.append(_part(frozen, part, is_deeper=True))
+        return rows
+
     table = [floats(row) for row in shown.values]
     return {
         "head": str(found.head),
@@ -210,8 +221,8 @@ def why_told(found: Attending, most: int = MOST) -> dict[str, Any]:
         "certificate": found.certificate,
         "bound": found.bound,
         "competition": _competing(frozen, found.competition, most),
-        "rows": [_part(frozen, part, is_deeper=True) for part in shown.rows],
-        "columns": [_part(frozen, part, is_deeper=True) for part in shown.columns],
+        "rows": told(shown.rows),
+        "columns": told(shown.columns),
         "table": table,
         "row_sums": [math.fsum(row) for row in table],
         "column_sums": [math.fsum(column) for column in zip(*table, strict=True)],

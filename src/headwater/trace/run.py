@@ -1,6 +1,6 @@
 """``Run``: what a model did with a text, as a value that can be asked why."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -115,10 +115,18 @@ class Run(Record):
         check_one_text(self)
         return Patterns(self.frozen)
 
-    def totals(self, position: int | None = -1, token: str | int | None = None, against: str | int | None = None) -> Totals:
+    def totals(
+        self,
+        position: int | None = -1,
+        token: str | int | None = None,
+        against: str | int | None = None,
+        *,
+        listen: Callable[[], None] = lambda: None,
+    ) -> Totals:
         """What every token, head, layer and order comes to in a logit, by one sweep; ``position=None`` asks at all positions at once.
 
         Without a token, at one position the likeliest is meant; at all positions, at each the token that did come next, and at the last the likeliest.
+        ``listen`` is called between two steps, and may end it by an error.
         """
         check_one_text(self)
         length = self.tokens.shape[1]
@@ -128,7 +136,8 @@ class Run(Record):
         else:
             likeliest = int(self.logits_at(at[-1]).argmax())
             ids = [*([] if position is not None else whole(self.tokens[0, 1:])), likeliest]
-        return totals(self.frozen, at, ids, None if against is None else [self.find(against)] * len(at))
+        others = None if against is None else [self.find(against)] * len(at)
+        return totals(self.frozen, at, ids, others, listen=listen)
 
     def stream(self, positions: Iterable[int] | None = None, token: str | int | None = None, *, top: int = 5) -> StreamView:
         """The stream at every stage of every block: lengths, cosines, logit lens, shares, what norms changed.

@@ -4,7 +4,7 @@ What meets at one place is added up there, so that the number of ways to get the
 in the sum, and none of them is walked. Kept apart are only their orders: by how many heads a path goes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -123,8 +123,8 @@ class _Sweep:
 
 
 @torch.no_grad()
-def sweep(record: Record, question: Question, *, orders: bool = False) -> Swept:
-    """Pull a question up to the embeddings, through everything at once.
+def sweep(record: Record, question: Question, *, orders: bool = False, listen: Callable[[], None] = lambda: None) -> Swept:
+    """Pull a question up to the embeddings, through everything at once; ``listen`` is called between two steps, and may end it by an error.
 
     >>> from headwater.model.presets import named
     >>> from headwater.model.record import record
@@ -142,6 +142,7 @@ def sweep(record: Record, question: Question, *, orders: bool = False) -> Swept:
     on_its_way = _Sweep(Frozen(record), torch.arange(length, device=q.device), orders)
     alone, layer = q, None
     for stage in reversed(range(question.stage)):
+        listen()
         step = steps[stage]
         q = added(q, on_its_way.pending.pop(stage + 1, None))
         if getattr(step, "layer", None) != layer:

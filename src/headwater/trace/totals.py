@@ -1,6 +1,6 @@
 """Totals: what every token, head, layer, order and bias comes to in an answer, by one sweep and without walking a path."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from headwater.trace.frozen import Frozen
 from headwater.trace.question import Question, about_final, check_one_text, known, within
 from headwater.trace.sweep import sweep
 
+Listen = Callable[[], None]
 AT_ONCE = 2**24
 """Numbers of questions that are swept together."""
 
@@ -120,8 +121,13 @@ class Totals:
 
 
 @torch.no_grad()
-def totals(frozen: Frozen, at: list[int], ids: list[int], against: list[int] | None = None) -> Totals:
-    """The totals of some logits: of the token ``ids[n]`` (or how far it is above ``against[n]``) after the position ``at[n]``."""
+def totals(
+    frozen: Frozen, at: list[int], ids: list[int], against: list[int] | None = None, *, listen: Listen = lambda: None
+) -> Totals:
+    """The totals of some logits: of the token ``ids[n]`` (or how far it is above ``against[n]``) after the position ``at[n]``.
+
+    ``listen`` is called between two steps, and may end it by an error.
+    """
     record = frozen.record
     check_one_text(record)
     length, vocab = record.tokens.shape[1], record.config.vocab
@@ -131,13 +137,13 @@ def totals(frozen: Frozen, at: list[int], ids: list[int], against: list[int] | N
     chosen, other = ([known(token, vocab) for token in some] for some in (ids, against or []))
     size = max(1, AT_ONCE // ((1 + record.config.layers) * length * max(record.config.d_model, record.config.d_mlp)))
     pieces = [
-        _some(frozen, places[start : start + size], chosen[start : start + size], other[start : start + size])
+        _some(frozen, places[start : start + size], chosen[start : start + size], other[start : start + size], listen)
         for start in range(0, len(at), size)
     ]
     return pieces[0] if len(pieces) == 1 else _joined(frozen, pieces)
 
 
-def _some(frozen: Frozen, at: list[int], ids: list[int], against: list[int]) -> Totals:
+def _some(frozen: Frozen, at: list[int], ids: list[int], against: list[int], listen: Listen) -> Totals:
     record, weights = frozen.record, frozen.record.weights
     device = weights.device
     where, which = torch.tensor(at, device=device), torch.tensor(ids, device=device)
@@ -154,11 +160,11 @@ def _some(frozen: Frozen, at: list[int], ids: list[int], against: list[int]) -> 
     spread = q.new_zeros(len(at), len(rows), q.shape[-1])
     spread[torch.arange(len(at), device=device), torch.searchsorted(rows, where)] = q
     question = about_final(record, rows, spread, {} if b_U is None else {"b_U": b_U})
-    return _of(frozen, question, (where, which, values))
+    return _of(frozen, question, (where, which, values), listen)
 
 
-def _of(frozen: Frozen, question: Question, asked: tuple[Tensor, Tensor, Tensor]) -> Totals:
-    swept = sweep(frozen.record, question, orders=True)
+def _of(frozen: Frozen, question: Question, asked: tuple[Tensor, Tensor, Tensor], listen: Listen) -> Totals:
+    swept = sweep(frozen.record, question, orders=True, listen=listen)
     at, ids, values = asked
     return Totals(
         frozen=frozen,

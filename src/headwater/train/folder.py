@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from headwater.errors import HeadwaterError, ModelFileError
 from headwater.files.atomic import new_folder, write_file
 from headwater.files.lock import held, is_held
-from headwater.files.plain import read_json
+from headwater.files.plain import open_file, read_json
 from headwater.files.safetensors import read_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -134,7 +134,10 @@ class RunFolder:
 
     def read_log(self) -> list[dict[str, Any]]:
         """All lines that are whole; what a power cut or somebody else left between them is passed over."""
-        return log_lines(self.log.read_bytes() if self.log.exists() else b"")
+        if not self.log.exists():
+            return []
+        with open_file(self.log) as file:
+            return log_lines(file.read())
 
     def rewind_log(self, step: int) -> None:
         """Forget what happened after ``step``: it will happen again."""
@@ -150,7 +153,7 @@ def log_lines(data: bytes) -> list[dict[str, Any]]:
 def _read_line(line: bytes) -> dict[str, Any] | None:
     try:
         read: Any = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(read, dict):
         return None

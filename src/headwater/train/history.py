@@ -24,7 +24,7 @@ MOST = 2**53
 """Beyond it nobody counts updates: a line that does is not ours."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
     """One line of a log; what is not there, or is no finite number, is None."""
 
@@ -184,10 +184,15 @@ def thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:
     return tuple(points[at] for at in sorted(kept))
 
 
+def corpus_place(path: Path, recipe: Recipe) -> Path:
+    """Where the text of a training lies, or will lie."""
+    source = recipe.text.source
+    return Path(source.folder) if isinstance(source, Built) else RunFolder(path).corpus
+
+
 def corpus_of(path: Path, recipe: Recipe) -> Corpus | None:
     """The text that a training is trained on; None until it has been cut into tokens."""
-    source = recipe.text.source
-    place = Path(source.folder) if isinstance(source, Built) else RunFolder(path).corpus
+    place = corpus_place(path, recipe)
     return open_corpus(place) if (place / "manifest.json").is_file() else None
 
 

@@ -154,7 +154,7 @@ def test_what_a_cut_leaves_out_is_said_and_true(atlas, small):
         ({"source": -1}, "0 to 13"),
         ({"out": Matches("(a")}, "RE2"),
         ({"out": Matches(r"(?=a)")}, "RE2"),
-        ({"out": Matches("(" * 999)}, "RE2"),
+        ({"out": Matches("(" * 199)}, "RE2"),
         ({"out": Matches("a" * 1_001)}, "1,001 letters"),
         ({"out": Prefix("")}, "0 letters"),
         ({"out": ""}, "0 letters"),
@@ -190,6 +190,14 @@ def test_the_notation_of_the_command_line():
     assert [read_pattern(text) for text in ("#17", "# 17", "#", "prefix:#1", "contains: a:b", "regex:^x", "exact:regex:x", "a:b")] == [
         17, "# 17", "#", Prefix("#1"), Contains(" a:b"), Matches("^x"), "regex:x", "a:b",
     ]  # fmt: skip
+
+
+def test_a_regular_expression_is_short(atlas):
+    with pytest.raises(InputError, match="1 to 200"):
+        read_pattern(f"regex:{'a' * 201}")
+    with pytest.raises(InputError, match="1 to 200"):
+        atlas.search(source=Matches("a?" * 101))
+    assert read_pattern(f"contains:{'a' * 201}") == Contains("a" * 201)
 
 
 def test_relations_answer_sql_and_reach_nothing_else(atlas, tmp_path):

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import ModelFileError
-from headwater.files.plain import MOST_DEPTH, file_size, parse_json, read_bytes, read_json
+from headwater.files import plain as reading
+from headwater.files.plain import MOST_DEPTH, file_size, open_file, parse_json, read_bytes, read_json
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**64), 2**64) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -103,3 +104,12 @@ def test_only_regular_files_are_opened(tmp_path):
         file_size(tmp_path / "absent")
     with pytest.raises(ModelFileError, match="cannot be read"):
         file_size(tmp_path / "a\0b")
+
+
+def test_a_pipe_that_takes_a_files_place_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    # It was a file when it was looked at.
+    monkeypatch.setattr(reading, "file_size", lambda _: 7)
+    with pytest.raises(ModelFileError, match="no regular file"):
+        open_file(path)

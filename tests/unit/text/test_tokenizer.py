@@ -102,10 +102,25 @@ def test_ids_and_texts_that_do_not_exist_are_refused():
 
 
 def test_what_cannot_be_seen_is_shown():
-    pieces = [" the", "\n", "\t\0", "\x7f", "\ufeff", "\u200f", "\u00a0", "\u2028", "☃", "e\u0301", "\x85"]
+    pieces = [
+        " the",
+        "\n",
+        "\t\0",
+        "\x7f",
+        "\ufeff",
+        "\u200f",
+        "\u00a0",
+        "\u2028",
+        "☃",
+        "e\u0301",
+        "\x85",
+        "\u3164\u2800",
+        "a\ufe0f",
+    ]
     vocab = {piece: token for token, piece in enumerate(pieces)}
     tokenizer = Tokenizer.parse(json.dumps({"model": {"type": "WordLevel", "vocab": vocab, "unk_token": " the"}}).encode())
     shown = [" the", "␊", "␉␀", "␡", "<U+FEFF>", "<U+200F>", "<U+00A0>", "<U+2028>", "☃", "e\u0301", "<U+0085>"]
+    shown += ["<U+3164><U+2800>", "a<U+FE0F>"]
     assert [tokenizer.display(token) for token in range(len(pieces))] == shown
     assert [BYTES.display(byte) for byte in (32, 65, 10, 0xE2, 0xFF)] == [" ", "A", "␊", "<E2>", "<FF>"]
 

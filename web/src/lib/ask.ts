@@ -81,7 +81,7 @@ export async function askText<R extends Drawing>(route: R, query: QueryOf<R>, si
   return reached((await fetched(addressOf(route, query as Query), { signal })).text());
 }
 
-/** Have a model's or an atlas' files read anew. */
+/** Have the files of a model, an atlas or a training's text read anew. */
 export async function reopen(route: Reopens): Promise<void> {
   await fetched(route, { method: "POST" });
 }

@@ -22,11 +22,14 @@ function download(name: string, content: Blob): void {
 export const saveJson = (name: string, data: unknown): void =>
   download(`${name}.json`, new Blob([JSON.stringify(data, null, 1)], { type: "application/json" }));
 
-/** Cells that a spreadsheet would take for a formula begin with an apostrophe there. */
-function csv(rows: Cell[][]): string {
+/** Where a formula would begin: with a cell, or after what ends one in a spreadsheet that is set to other separators, which ignores our quotes. */
+const FORMULA = /(?<=^|[;\t\n\r])(?=[=+\-@\t\r＝＋－＠])/g;
+
+/** What a spreadsheet would take for a formula has an apostrophe before it. */
+export function csv(rows: Cell[][]): string {
   const cell = (value: Cell): string => {
     const text = value === null || value === undefined ? "" : String(value);
-    const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+    const safe = typeof value === "string" ? text.replace(FORMULA, "'") : text;
     return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";

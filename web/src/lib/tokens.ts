@@ -6,9 +6,8 @@ export interface Piece {
 }
 
 const SHOWN: Record<string, string> = { " ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍" };
-/** Spaces at an end, controls, and marks that turn, join or hide what stands around them. */
-const HIDDEN =
-  /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufe00-\ufe0f\ufeff\ufff0-\ufffb\p{Cn}\p{Co}\p{Cs}]/u;
+/** Controls, marks that turn, join or hide what stands around them, letters without ink, and spaces that are not the usual one. */
+const HIDDEN = /[\p{C}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Z}/u;
 
 const written = (letter: string): string =>
   SHOWN[letter] ?? `⟨${letter.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`;

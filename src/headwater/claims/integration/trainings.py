@@ -94,7 +94,10 @@ def on_sums(given: Given, config: hw.ModelConfig = SUMS, tap: Tap = NOBODY) -> f
 
 def _once(given: Given, module: Tapped, batch_of: Callable[[int], Tensor], plan: Plan) -> float:
     def train() -> float:
-        losses = [step.loss for step in train_steps(module, batch_of, plan)]
+        losses: list[float] = []
+        for step in train_steps(module, batch_of, plan):
+            losses.append(step.loss)
+            given.listen()
         return sum(losses[-LAST:]) / LAST
 
     return given.once(f"a small training {module.module.config} {plan} {type(module.tap).__name__}", train)
