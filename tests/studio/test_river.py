@@ -18,7 +18,6 @@ from headwater.studio.app import describe
 from headwater.studio.shared import PREDICTED
 from headwater.studio.shelf import fill
 from headwater.studio.work import Desk
-from headwater.trace.check import check, rounding_bound
 from headwater.trace.confluence import Asked, confluence
 
 TEXT = "for line in open("
@@ -250,15 +249,6 @@ def test_the_lines_print_the_same_numbers(ask, client, headwater, query):
     heads = {part["name"]: part["value"] for part in document["parts"] if part["kind"] == "head"}
     own = {key.split("@")[0]: value for key, value in flows(river, "logit").items() if key.startswith("L")}
     assert heads == own
-
-
-def test_the_bound_is_that_of_check_for_fewer_logits(runs):
-    for run in runs.values():
-        found = check(run, samples=2)
-        every = range(run.tokens.shape[1])
-        longest = int(run.weights.W_U.square().sum(dim=0).argmax())
-        assert 0 < rounding_bound(run, every, [longest]) <= found.bound * (1 + 1e-6)
-        assert rounding_bound(run, [4], [longest]) <= rounding_bound(run, every, [longest])
 
 
 def test_a_river_ends_when_nobody_waits_for_it(runs):

@@ -9,11 +9,11 @@ from headwater.studio.river_asked import Asking, begins_like
 from headwater.studio.shared import Said, said
 from headwater.studio.work import Stop
 from headwater.text.spoken import Spoken
-from headwater.trace.check import rounding_bound
 from headwater.trace.confluence import BUDGET, MOST
-from headwater.trace.parts import Split
-from headwater.trace.river import asked_for, logits_of, river_told
+from headwater.trace.parts import Part, Split
+from headwater.trace.river import asked_for, logit_bound, river_told
 from headwater.trace.run import Run
+from headwater.trace.sized import Sized
 
 router = APIRouter(tags=["river"])
 LIKE = 12
@@ -170,14 +170,14 @@ async def river_totals(request: Request, logit: Asking) -> RiverTotals:
         run = shelf(request).run(logit.model, logit.text, stop)
         why = logit.explain(run)
         stop()
-        bound = rounding_bound(run, [why.facts["position"]], logits_of(why))
-        return _centred_totals(run, why, bound) if logit.centred else _totals(run, why, bound)
+        return _centred_totals(run, why) if logit.centred else _totals(run, why)
 
     return await worked(request, "model", compute)
 
 
-def _totals(run: Run, why: Split, bound: float) -> RiverTotals:
-    found = run.totals(why.facts["position"], why.facts["id"], why.facts.get("against_id")).plain()
+def _totals(run: Run, why: Split) -> RiverTotals:
+    told = run.totals(why.facts["position"], why.facts["id"], why.facts.get("against_id"))
+    found = told.plain()
     biases = [value[0] for value in found["biases"].values()]
     writes, layers = (
         [Total(name=name, value=value[0]) for name, value in found[some].items()] for some in ("writes", "layers")
@@ -190,13 +190,14 @@ def _totals(run: Run, why: Split, bound: float) -> RiverTotals:
         writes=writes,
         layers=layers,
         certificate=found["certificate"],
-        bound=bound,
+        bound=logit_bound(run, why, float(told.size[0])),
     )
 
 
-def _centred_totals(run: Run, why: Split, bound: float) -> RiverTotals:
+def _centred_totals(run: Run, why: Split) -> RiverTotals:
     """The sweep that tells heads apart is of a logit or a difference; by tokens anything can be told."""
-    split = why.split("token", most=None)
+    sized = Sized()
+    split = sized.split(Part(label=why.label, value=why.value, kind="group", node=why.node), "token")
     values = {part.facts["position"]: part.value for part in split.parts if part.kind == "token"}
     placed = [part.value for part in split.parts if part.kind == "position"]
     others = [part.value for part in split.parts if part.kind not in ("token", "position")]
@@ -208,7 +209,7 @@ def _centred_totals(run: Run, why: Split, bound: float) -> RiverTotals:
         writes=None,
         layers=None,
         certificate=split.certificate,
-        bound=bound,
+        bound=logit_bound(run, why, sized.size),
     )
 
 
