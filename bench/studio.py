@@ -1,8 +1,6 @@
 """The studio: how soon there is something to see, and what an answer over HTTP costs beyond the library's own call."""
 
 import math
-import re
-import subprocess
 import sys
 import tempfile
 import threading
@@ -12,12 +10,11 @@ from pathlib import Path
 
 import httpx
 
-from contest import contest
+from contest import THREADS, contest
 from explain import _at_most, _model
 from forward import LENGTH, tokens
 
 TITLE = f"Studio: the first picture, and one logit's components over HTTP at GPT-2-small shape after {LENGTH:,} tokens"
-JOBS = {"the library: record, explain": "studio:library", "GET /api/river": "studio:over_http"}
 SECONDS = 2.0
 """After which a first picture should be there."""
 TEXT = "for line in open("
@@ -26,7 +23,10 @@ TEXT = "for line in open("
 def table(rounds: int) -> tuple[list[list[str]], list[dict[str, object]]]:
     """Rows for people, and the goals with whether they are met."""
     first = min(first_picture() for _ in range(max(3, rounds // 2)))
-    results = contest(JOBS, rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        _model().save(Path(folder) / "gpt2")
+        jobs = {"the library: record, explain": "studio:library", "GET /api/river": f"studio:over_http:{folder}"}
+        results = contest(jobs, rounds)
     plain, ours = results.values()
     assert plain.answer is not None
     assert ours.answer is not None
@@ -34,7 +34,7 @@ def table(rounds: int) -> tuple[list[list[str]], list[dict[str, object]]]:
         raise RuntimeError(f"the logit is {plain.answer} by the library and {ours.answer} over HTTP")
     rows = [
         ["", "seconds", "MB over the model"],
-        ["from ready to /api/shelf, /api/tokens and /api/river of one-layer", f"{first:.2f}", ""],
+        ["from the printed address to the river of one-layer drawn in Chromium", f"{first:.2f}", ""],
     ]
     rows += [[name, f"{each.seconds:.2f}", f"{each.megabytes:,.0f}"] for name, each in results.items()]
     goals = [
@@ -45,26 +45,23 @@ def table(rounds: int) -> tuple[list[list[str]], list[dict[str, object]]]:
 
 
 def first_picture() -> float:
-    """Seconds from the printed address to the answers that the page asks for first; the model is loaded on the way."""
-    command = [sys.executable, "-m", "headwater", "studio", "one-layer", "--no-browser", "--port", "0"]
-    with tempfile.TemporaryDirectory() as folder:
-        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert process.stdout is not None
-        try:
-            address, token = next(
-                found.groups() for line in process.stdout if (found := re.search(r"(http://[\w.:]+)/\?token=(\S+)", line))
-            )
+    """Seconds from the printed address to a drawn river with its certificate, in a browser that is open already; the model is loaded on the way."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    from playwright.sync_api import sync_playwright
+
+    from studio_server import chromium_place, studio
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as player:
+        browser = player.chromium.launch(executable_path=chromium_place(), args=["--no-sandbox"])
+        page = browser.new_page()
+        with studio(
+            "one-layer", folder=Path(folder), environment=dict.fromkeys(("HEADWATER_THREADS", "OMP_NUM_THREADS"), str(THREADS))
+        ) as running:
             began = time.perf_counter()
-            with httpx.Client(base_url=address, headers={"authorization": f"Bearer {token}"}, timeout=60) as client:
-                for route in ("/api/shelf", "/api/tokens", "/api/river"):
-                    client.get(
-                        route, params={"model": "one-layer", "text": TEXT} if route != "/api/shelf" else {}
-                    ).raise_for_status()
+            page.goto(running.door)
+            page.get_by_test_id("certificate").wait_for()
+            page.get_by_test_id("band").first.wait_for()
             return time.perf_counter() - began
-        finally:
-            process.terminate()
-            process.wait()
-            process.stdout.close()
 
 
 def _texts():
@@ -78,13 +75,11 @@ def library():
     return lambda: float(model.record(next(texts)[None]).explain().value)
 
 
-def over_http():
-    """The same model behind the real server, in this process; the answer is read as JSON."""
+def over_http(folder):
+    """The same model, saved in a folder, behind the real server in this process; the answer is read as JSON."""
     from headwater.studio.serve import Place, serve
     from headwater.studio.shelf import fill
 
-    folder = tempfile.mkdtemp()
-    _model().save(Path(folder) / "gpt2")
     ready, told = threading.Event(), []
     shelf = fill([Path(folder) / "gpt2"])
     shelf.model("gpt2")

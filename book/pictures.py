@@ -4,7 +4,6 @@
 them to ``book/built/pictures``, to be looked at.
 """
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -29,7 +28,7 @@ def main(training: Path) -> None:
     sys.path.insert(0, str(HERE.parent / "tests"))
     from playwright.sync_api import sync_playwright
 
-    from studio_server import studio
+    from studio_server import chromium_place, studio
 
     out = HERE / "built" / "pictures"
     out.mkdir(parents=True, exist_ok=True)
@@ -37,7 +36,7 @@ def main(training: Path) -> None:
         studio("one-layer", "two-layer", "block", training.absolute(), folder=HERE.parent) as running,
         sync_playwright() as player,
     ):
-        browser = player.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = player.chromium.launch(executable_path=chromium_place(), args=["--no-sandbox"])
         for theme in ("light", "dark"):
             for language in ("en", "pt"):
                 page = browser.new_page(viewport=SIZE, device_scale_factor=1.5)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -24,9 +25,16 @@ def main(how, *rest):
     elif how == "quiet":
         time.sleep(0.5)
         say(json.dumps({"done": "late"}))
+    elif how == "imports":
+        import numpy as np
+
+        asked = [sys.executable, "-c", "import numpy; print(numpy.__file__)"]
+        other = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        say(json.dumps({"done": [np.__file__, other]}))
     elif how == "forever":
         other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        Path(rest[0]).write_text(f"{os.getpid()} {other.pid}")
+        Path(tempfile.mkdtemp(), "put aside").write_text("much")
+        Path(rest[0]).write_text(f"{os.getpid()} {other.pid} {tempfile.gettempdir()}")
         time.sleep(600)
 
 

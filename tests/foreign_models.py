@@ -1,6 +1,7 @@
 """Tiny folders of other libraries, made without them."""
 
 import json
+import struct
 from dataclasses import replace
 
 import torch
@@ -53,6 +54,39 @@ def transformer_lens(folder, config=GPT2):
     weights = random_weights(config, seed=0, dtype=torch.float32)
     export_transformer_lens(weights, folder)
     return weights
+
+
+def with_pickles(folder, shards=1):
+    """A folder of the family ``gpt2`` as Hugging Face wrote it before, in one file or in several."""
+    hugging_face(folder, "gpt2")
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = [f"pytorch_model-{number}.bin" for number in range(shards)] if shards > 1 else ["pytorch_model.bin"]
+    listed = {tensor: names[number % shards] for number, tensor in enumerate(tensors)}
+    for name in names:
+        torch.save({tensor: tensors[tensor] for tensor in tensors if listed[tensor] == name}, folder / name)
+    if shards > 1:
+        (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": listed}))
+
+
+def nanogpt(folder):
+    """A checkpoint of GPT-2's tensors, matrices as ``nn.Linear`` has them."""
+    config = replace(GPT2, feed_forward=replace(GPT2.feed_forward, d_mlp=24))
+    export_hugging_face(random_weights(config, seed=0, dtype=torch.float32), folder)
+    tensors = load_file(folder / "model.safetensors")
+    state = {name: value.T.contiguous() if ".c_" in name and value.ndim == 2 else value for name, value in tensors.items()}
+    sizes = {"n_layer": 2, "n_head": 2, "n_embd": 6, "block_size": 8, "bias": True, "vocab_size": 11}
+    for path in list(folder.iterdir()):
+        path.unlink()
+    torch.save({"model": state, "model_args": sizes}, folder / "ckpt.pt")
+
+
+def llama2c(path):
+    """A file of version 0 with random numbers."""
+    dim, hidden, layers, heads, vocab, context = 8, 6, 2, 2, 11, 7
+    count = (vocab + 1) * dim + layers * (2 * dim + 4 * dim * dim + 3 * dim * hidden) + context * dim // heads
+    numbers = torch.randn(count, generator=torch.Generator().manual_seed(0)).numpy().tobytes()
+    path.write_bytes(struct.pack("<7i", dim, hidden, layers, heads, heads, vocab, context) + numbers)
 
 
 def change_config(folder, **fields):

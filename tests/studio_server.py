@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+
+
+def chromium_place():
+    """Where Chromium is: as the variable CHROMIUM says, else as systems call it."""
+    named = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    found = os.environ.get("CHROMIUM") or next(filter(None, named), None)
+    assert found, "no Chromium: make test-studio installs it, or says how"
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,12 @@
 """One real studio and one real browser for all tests of the page."""
 
 import os
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from studio_server import studio
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+from studio_server import chromium_place, studio
 
 
 @pytest.fixture(scope="session")
@@ -42,12 +39,10 @@ def served(shelf_folder):
 def chromium():
     from playwright.sync_api import sync_playwright
 
-    if CHROMIUM is None:
-        pytest.fail("no Chromium: make test-studio installs it")
     with sync_playwright() as playwright:
         # What comes from a name that is not this machine's own, came over a network for all that the browser knows.
         network = "--host-resolver-rules=MAP studio.test 127.0.0.1"
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", network])
+        browser = playwright.chromium.launch(executable_path=chromium_place(), args=["--no-sandbox", network])
         yield browser
         browser.close()
 

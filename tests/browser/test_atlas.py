@@ -54,6 +54,9 @@ def test_heads_by_measure_and_one_of_them(go, atlas, language):
     for name, one in summary.items():
         square = page.get_by_test_id(f"head-{name}")
         assert square.locator(".value").text_content() == written(one["copying_centred"], 2, language)
+    copying = sum(one["copying_panel"]["verdict"] == "copying" for one in summary.values())
+    said = {"en": f"{copying} of 8 heads copy", "pt": f"{copying} de 8 cabeças copiam"}
+    assert said[language] in page.get_by_test_id("facts").inner_text()
     page.get_by_test_id("measure").select_option("positions")
     assert "measure=positions" in page.url
     shown = page.get_by_test_id("head-L0H5").locator(".value").text_content()
@@ -76,6 +79,14 @@ def test_heads_by_measure_and_one_of_them(go, atlas, language):
         "eigenvalues"
     ][0]
     assert written(100 * panel["centred"]["positive"], 1, language, "") + "%" in page.get_by_test_id("eigen-say").inner_text()
+    votes = page.get_by_test_id("verdict").first
+    ranks, often = panel["ranks"], panel["ranks_by_frequency"]
+    for definition, shown in {
+        "mean rank": f"{written(ranks['mean'], 0, language, '')} / {written(panel['tokens'], 0, language, '')}",
+        "most in top 10": f"{written(100 * ranks['top_10'], 1, language, '')}%",
+        "most in top 10, by frequency": f"{written(100 * often['top_10'], 1, language, '')}%",
+    }.items():
+        assert votes.locator(f"[data-definition='{definition}'] .number").inner_text() == shown
     page.get_by_test_id("basis-raw").click()
     assert written(100 * panel["raw"]["positive"], 1, language, "") + "%" in page.get_by_test_id("eigen-say").inner_text()
     best = atlas.strongest("L0H2").rows[0]
@@ -158,6 +169,9 @@ def test_search_while_typing(go, atlas, language):
     low = atlas.search(source=" self", sign="lowering", limit=1)
     page.locator(f"[data-testid=total][data-total='{low.total}']").wait_for()
     page.get_by_test_id("sort-attention").click()
+    heads = page.get_by_role("table").get_by_role("columnheader")
+    page.locator("[role=columnheader][aria-sort=descending]").get_by_test_id("sort-attention").wait_for()
+    assert heads.count() == page.get_by_test_id("found").first.get_by_role("cell").count()
     page.get_by_test_id("search-heads").select_option("L0H7")
     wanted = atlas.search(source=" self", sign="lowering", sort="attention", head="L0H7", limit=3)
     page.locator(f"[data-testid=total][data-total='{wanted.total}']").wait_for()
@@ -213,8 +227,7 @@ def test_a_page_that_did_not_come_can_be_asked_for_again(chromium, served, atlas
     to_the_end(page)
     page.get_by_test_id("failure").get_by_role("button").click()
     page.get_by_test_id("failure").wait_for(state="detached")
-    page.get_by_test_id("found").first.evaluate("row => { row.closest('.rows').scrollTop = 150 * 34; }")
-    page.locator("[data-testid=found][data-number='150']").wait_for()
+    page.locator("[data-testid=found][data-number='100']").wait_for()
     context.close()
 
 
@@ -333,6 +346,16 @@ def test_composition_of_many_heads(elsewhere, others):
     few = [link for link in told["links"] if link["excess"] >= 0.6 * most]
     page.wait_for_function(f"document.querySelectorAll('[data-testid=link]').length === {len(few)}")
     assert written(few[0]["score"], 3, sign="") in page.get_by_test_id("link-row").first.inner_text()
+    # One stop of the Tab key; arrows go from head to head.
+    assert page.get_by_test_id("graph").locator("[tabindex='0']").count() == 1
+    page.get_by_test_id("graph").locator("[data-head=L0H0]").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**head=L1H1**")
+    assert page.get_by_test_id("graph").locator("[aria-pressed=true]").get_attribute("data-head") == "L1H1"
+    page.keyboard.press("Enter")
+    page.get_by_test_id("graph").locator("[aria-pressed=true]").wait_for(state="detached")
     page.get_by_test_id("kind-Q").click()
     page.wait_for_url("**kind=Q**")
     page.go_back()

@@ -117,8 +117,11 @@ def test_a_person_types_a_text_and_explains_what_comes_next(river, page):
 def test_a_click_splits_a_part_reload_keeps_it_and_back_undoes_it(river, runs):
     page = river("one-layer", open="-L0H5@4")
     assert drawn(page, "L0H5@4").get_attribute("aria-expanded") == "false"
+    asked = []
+    page.on("request", lambda request: asked.extend(re.findall(r"/api/([\w/]+)", request.url)))
     drawn(page, "L0H5@4").click()
     page.locator('g[data-key="L0H5@4"][aria-expanded="true"]').wait_for()
+    assert asked == ["river"], "the rest is as it was"
     split = runs["one-layer"].explain()["L0H5"].split()
     values = below(page, "L0H5@4")
     assert sorted(values) == pytest.approx(sorted(part.value for part in split.parts), abs=1e-9)
@@ -139,9 +142,14 @@ def test_what_is_drawn_adds_up_everywhere_in_a_deeper_model(river):
     assert {"logit", "L1H3@4", "L1@4", "L0H0@4"} <= set(opened)
     for key in opened:
         assert math.fsum(value for _, target, value in bands if target == key) == pytest.approx(nodes[key], abs=1e-5)
-    for key in set(nodes) - {"logit"}:
+    rests = {key for key in nodes if key.startswith("…")}
+    for key in set(nodes) - {"logit"} - rests:
         own = math.fsum(value for source, _, value in bands if source == key)
         assert own == pytest.approx(nodes[key], abs=1e-9)
+    # The remainders of a column are drawn as one.
+    own = math.fsum(value for source, _, value in bands if source.endswith("…"))
+    assert rests
+    assert own == pytest.approx(math.fsum(nodes[key] for key in rests), abs=1e-9)
 
 
 @pytest.mark.parametrize("size", [(1000, 768), (1366, 768), (1920, 1080)])

@@ -1,6 +1,7 @@
 """Answers of the atlas: the library's own numbers, and nothing that could be a path."""
 
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -24,9 +25,12 @@ from headwater.files.tables import read_table
 from headwater.studio.app import studio
 from headwater.studio.guard import Door
 from headwater.text.corpus import open_corpus
+from headwater.train.recipe import read_recipe
+from headwater.train.run import run_recipe
 from strategies import random_weights
 from studio_app import filled
-from tiny_atlas import CHOSEN, CONFIG, save_corpus, save_model
+from tiny import tiny_recipe
+from tiny_atlas import CHOSEN, CONFIG, contents, save_corpus, save_model
 
 HOST, TOKEN = "127.0.0.1:8321", "a-token-of-the-tests"
 
@@ -287,13 +291,54 @@ def test_an_atlas_is_built_below_the_studios_folder_and_served(folder, tmp_path)
     assert (tmp_path / "models" / "bare" / "atlas" / "manifest.json").is_file()
 
 
+def test_the_lines_build_what_the_page_does(tmp_path, headwater, monkeypatch):
+    run_recipe(read_recipe(tiny_recipe(tmp_path)), tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    made, place = [], tmp_path / "models" / "run" / "atlas"
+    with client_of(tmp_path, "run") as client:
+        told = client.get("/api/atlas/build", params={"model": "run"}).json()["lines"]
+        assert told["shell"] == "headwater atlas build run --corpus run/corpus --out models/run/atlas"
+        ways = (
+            lambda: events(client, "run"),
+            lambda: exec(told["python"], {}),
+            lambda: headwater(*shlex.split(told["shell"])[1:]),
+        )
+        for way in ways:
+            way()
+            # But for the manifest, which has the name that the model was given by.
+            made.append({name: each for name, each in contents(place).items() if name != "manifest.json"})
+            shutil.rmtree(place)
+    assert made[0]
+    assert made[0] == made[1] == made[2]
+
+
+@pytest.mark.parametrize(
+    ("source", "held_out", "shell"),
+    [
+        ('{ kind = "files", paths = ["a b.txt", "c.txt"] }', 0.05, "--text 'a b.txt' c.txt"),
+        ('{ kind = "standard-library" }', 0.05, "--text standard-library"),
+        # No option says how much is held out.
+        ('{ kind = "standard-library" }', 0.2, None),
+    ],
+)
+def test_the_text_of_an_atlas_is_the_models_own(folder, tmp_path, source, held_out, shell):
+    shutil.copytree(folder / "one" / "model", tmp_path / "mine")
+    recipe = re.sub("source = .*", f"source = {source}", tiny_recipe(tmp_path).read_text())
+    (tmp_path / "mine" / "recipe.toml").write_text(recipe.replace("held_out = 0.2", f"held_out = {held_out}"))
+    with client_of(tmp_path, "mine") as client:
+        told = client.get("/api/atlas/build", params={"model": "mine"}).json()["lines"]
+    assert told["shell"] == (
+        f"headwater atlas build mine {shell} --out models/mine/atlas" if shell else f"python -c {shlex.quote(told['python'])}"
+    )
+
+
 def test_what_cannot_be_built_is_told_and_one_is_built_at_a_time(folder, tmp_path):
     shutil.copytree(folder / "bare", tmp_path / "bare")
     (tmp_path / "models" / "bare" / "atlas").mkdir(parents=True)
     (tmp_path / "models" / "bare" / "atlas" / "letter.txt").write_text("mine")
     with client_of(tmp_path, "bare") as client:
         assert "letter.txt" in events(client, "bare")[-1]["error"]["given"]
-        client.app.app.state.building.add("bare")
+        client.app.app.state.memory.building.add("bare")
         answer = client.post("/api/atlas/build", params={"model": "bare"})
         assert answer.status_code == 409
         assert client.post("/api/atlas/build", params={"model": "../bare"}).status_code == 404

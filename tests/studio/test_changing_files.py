@@ -1,5 +1,6 @@
 """Files that change while they are served: an error, or the right numbers, and never a mixture."""
 
+import json
 import os
 import shutil
 import threading
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import foreign_models
 import headwater
 from headwater.studio import shelf as shelves
 from headwater.studio.errors import Refused
@@ -14,14 +16,13 @@ from headwater.studio.work import Stop
 from hostile_values import places_told
 from studio_app import Studio, filled
 from studio_fuzz import check
+from tiny_atlas import save_model
 
 ASKED = "/api/tokens?model=first&text=line+7&count=3"
 
 
 @pytest.fixture
 def folder(tmp_path):
-    from tiny_atlas import save_model
-
     save_model(tmp_path / "first")
     save_model(tmp_path / "other", seed=1)
     return tmp_path
@@ -237,6 +238,80 @@ def test_runs_are_counted_with_all_that_they_hold(studio, monkeypatch):
     assert len(studio.shelf._runs) <= 2
 
 
+def gpt2_words(folder):
+    """With a vocabulary as GPT-2's own folder has it."""
+    foreign_models.hugging_face(folder, "gpt2")
+    (folder / "vocab.json").write_text(json.dumps({letter: number for number, letter in enumerate("abcdefghijk")}))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+
+
+FORMATS = {
+    "Headwater": save_model,
+    "Hugging Face": lambda folder: foreign_models.hugging_face(folder, "llama"),
+    "Hugging Face, words in two files": gpt2_words,
+    "Hugging Face, pickled": foreign_models.with_pickles,
+    "Hugging Face, pickled in shards": lambda folder: foreign_models.with_pickles(folder, 2),
+    "TransformerLens": foreign_models.transformer_lens,
+    "nanoGPT": foreign_models.nanogpt,
+}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_file_of_every_format_is_looked_at(tmp_path, form):
+    FORMATS[form](tmp_path / "first")
+    shelf = filled(tmp_path, "first")
+    files = sorted((tmp_path / "first").iterdir())
+    assert files
+    for file in files:
+        shelf.model("first")
+        os.utime(file, ns=(1, 1))
+        with pytest.raises(Refused) as refused:
+            shelf.model("first")
+        assert refused.value.status == 409
+        shelf.reopen("model", "first")
+
+
+def test_files_beside_a_model_in_one_file_are_looked_at(tmp_path):
+    foreign_models.llama2c(tmp_path / "first.bin")
+    shelf = filled(tmp_path, "first.bin")
+    shelf.model("first-bin")
+    (tmp_path / "unrelated.bin").write_text("")
+    shelf.model("first-bin")
+    os.utime(tmp_path / "first.bin", ns=(1, 1))
+    with pytest.raises(Refused):
+        shelf.model("first-bin")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "recipe.toml"])
+def test_a_file_that_would_be_read_instead_is_looked_for(tmp_path, name):
+    foreign_models.with_pickles(tmp_path / "first")
+    shelf = filled(tmp_path, "first")
+    shelf.model("first")
+    (tmp_path / "first" / name).write_text("")
+    with pytest.raises(Refused):
+        shelf.model("first")
+
+
+def test_a_name_of_ours_means_the_model_that_it_meant_when_the_studio_was_started(tmp_path, monkeypatch):
+    shelf = filled(tmp_path, "one-layer")
+    config = shelf.model("one-layer").config
+    save_model(tmp_path / "one-layer")
+    monkeypatch.chdir(tmp_path)
+    studio = Studio(shelf)
+    try:
+        told = studio.ask("/api/shelf").json()["models"][0]
+        assert (told["name"], told["d_model"]) == ("one-layer", config.d_model)
+        shelf.reopen("model", "one-layer")
+        assert shelf.model("one-layer").config == config
+        measured = studio.ask("/api/documents/claim?id=000-T1&model=one-layer")
+        assert measured.status == 200, measured.body
+        given = studio.app.app.state.memory.givens
+        assert [each.model("one-layer").config.d_model for each in given.values()] == [config.d_model]
+        assert "--model one-layer " in measured.json()["lines"]["shell"]
+    finally:
+        studio.close()
+
+
 def test_one_that_is_read_slowly_keeps_nobody_from_another(studio, monkeypatch):
     import headwater.api
 
@@ -277,7 +352,7 @@ def test_runs_are_for_one_thread(studio):
 
 @pytest.fixture(scope="module")
 def atlas_folder(tmp_path_factory):
-    from tiny_atlas import build_here, save_model
+    from tiny_atlas import build_here
 
     folder = tmp_path_factory.mktemp("atlas")
     save_model(folder / "model")

@@ -234,7 +234,7 @@ def test_a_walk_through_a_block_of_any_kind_follows_its_equations(get, client, m
         assert step["length"] == pytest.approx(float(torch.tensor(step["vector"], dtype=torch.float64).norm()))
         assert step["equation"]["mathml"].startswith("<math")
     assert told["certificate"] <= told["bound"]
-    assert told["norm"] == ("post" if "post" in model else "none" if model == "bare" else "pre")
+    assert told["norms"] == ("post-norm" if "post" in model else "no-norm" if model == "bare" else "pre-norm")
     printed = {step["letters"][0]: step["claim"] for step in told["steps"] if step["claim"]}
     assert printed == {letter: id_ for letter, id_ in PRINTED.get(model, {}).items() if letter in letters}
     for step in told["steps"]:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ TESTS = Path(__file__).parent.parent
 @pytest.fixture(autouse=True)
 def ours(monkeypatch):
     monkeypatch.setattr(errands, "MODULE", "errand_of_tests")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")])))
 
 
 def asking():
@@ -80,11 +81,30 @@ def test_silence_is_broken_by_comments(monkeypatch):
 
 def test_whoever_leaves_ends_the_process_and_what_it_started(tmp_path):
     place = tmp_path / "pids"
-    follow("forever", str(place), until=lambda: place.exists() and len(place.read_text().split()) == 2)
+    follow("forever", str(place), until=lambda: place.exists() and len(place.read_text().split()) == 3)
+    *pids, aside = place.read_text().split()
+    assert Path(aside) != Path(tempfile.gettempdir()), "a place of its own"
+    assert not Path(aside).exists()
     deadline = time.time() + 5
-    while any(map(is_alive, place.read_text().split())):
+    while any(map(is_alive, pids)):
         assert time.time() < deadline
         time.sleep(0.05)
+
+
+def test_code_that_lies_where_the_studio_was_started_is_not_run(tmp_path, monkeypatch):
+    import numpy as np
+
+    for name in ("numpy", "json", "errand_of_tests"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('planted')")
+    monkeypatch.chdir(tmp_path)
+    assert events(follow("imports"))[-1] == {"done": [np.__file__, np.__file__]}
+
+
+def test_an_errand_that_ends_while_the_studio_goes_on_ends_well(monkeypatch, capfd):
+    monkeypatch.setattr(errands, "MODULE", "headwater.studio.errand")
+    last = events(follow("nothing like it"))[-1]
+    assert "one of atlas, claims" in last["error"]["needed"]
+    assert capfd.readouterr().err == ""
 
 
 def is_alive(pid):

@@ -1,6 +1,9 @@
 """Whatever stands in a question, of any route: an answer or the one kind of error, and nothing about this machine."""
 
+import ast
 import os
+import re
+import shlex
 
 import pytest
 
@@ -21,6 +24,63 @@ def studio(tmp_path_factory):
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route[0]} {route[1]}")
 def test_every_parameter_of_every_route_takes_anything(studio, route):
     try_all(studio, route, SOME)
+
+
+COMMANDS = [";touch x;#", "'; touch here & `id` $(id) | -x > y #", "\x03touch here\n\u202e\x1b[201~"]
+KINDS = ("{}", "contains:{}", "exact:{}", "ids:1{}", "#7{}", "L0H0{}", "-lift{}", "~post{}")
+"""What a value begins with, to come further into a route."""
+TELLING = [
+    route for route in ROUTES if route[0] == "GET" and route[1] not in ("/api/training/live", "/api/documents/figure/data")
+]
+
+
+@pytest.mark.parametrize("route", TELLING, ids=lambda route: route[1])
+def test_lines_say_nothing_but_what_was_asked(studio, route):
+    _, path, parameters, _ = route
+    free = [
+        each["name"]
+        for each in parameters
+        if "enum" not in str(each["schema"]) and each["name"] not in ("model", "atlas", "training")
+    ]
+    changes = [{name: kind.format(value)} for name in free for kind in KINDS for value in COMMANDS]
+    # All of them at once too: what one of them stops another may come by.
+    changes += [dict.fromkeys(free, kind.format(value)) for kind in KINDS for value in COMMANDS]
+    for changed in [{}, *changes]:
+        answer = studio.ask(target(path, parameters, changed))
+        if answer.status == 200 and answer.header("content-type") == "application/json" and "lines" in answer.json():
+            check_lines(answer.json()["lines"])
+
+
+def check_lines(lines):
+    """Words, of which none is an operator or is made into something else; and what a terminal can show."""
+    words = shlex.shlex(lines["shell"], posix=True, punctuation_chars=True)
+    words.whitespace_split, words.commenters = True, ""
+    assert not [word for word in words if set(word) <= set("();<>|&")], lines["shell"]
+    bare = re.sub(r"'[^']*'|\"'\"", "", lines["shell"])
+    assert re.fullmatch(r"[\w@%+=:,./ \n-]*", bare, re.ASCII), lines["shell"]
+    ast.parse(lines["python"])
+    for line in (*lines["shell"].split("\n"), *lines["python"].split("\n")):
+        assert line.isprintable(), line
+
+
+def test_a_slot_that_means_no_token_tells_lines_too(studio):
+    asked = {"atlas": "tiny", "dest": "contains:zz\x03", "out": "exact:#7"}
+    place = next(route for route in ROUTES if route[1] == "/api/atlas/search")
+    told = studio.ask(target(place[1], place[2], {"source": "$(id) zz", "head": "L0H0,L0", "sort": "-score", **asked})).json()
+    assert [each["slot"] for each in told["missing"]] == ["source", "dest", "out"]
+    # A letter that no terminal shows is written by Python, which has a way to write it.
+    assert shlex.split(told["lines"]["shell"])[:2] == ["python", "-c"]
+    told = studio.ask(target(place[1], place[2], {"source": "$(id) zz", "sort": "-score", "out": "exact:#7"})).json()
+    words = shlex.split(told["lines"]["shell"])
+    options = dict(zip(words[4:-1:2], words[5:-1:2], strict=True))
+    assert options == {
+        "--source": "$(id) zz",
+        "--dest": "e",
+        "--out": "exact:#7",
+        "--head": "L0H0",
+        "--sort": "-score",
+        "--limit": "100",
+    }
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])

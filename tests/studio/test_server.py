@@ -2,18 +2,30 @@
 
 import json
 import re
+import resource
 import socket
+import stat
 import threading
+import time
+import webbrowser
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.server import ServerState
 
 from headwater.errors import InputError
+from headwater.studio import wire as wires
 from headwater.studio.guard import HEADERS
 from headwater.studio.limits import ADDRESS_BYTES
-from headwater.studio.serve import PORT, Place, _bound
+from headwater.studio.serve import PORT, Place, _bound, _Server, _tell
+from headwater.studio.wire import Wire
+from headwater.studio.work import Desk
 from studio_server import studio
 from tiny_atlas import save_model
 
@@ -159,6 +171,93 @@ def test_more_connections_than_there_may_be_close_the_silent_ones_and_not_the_ne
         connection.close()
 
 
+class Slow:
+    """A transport and a loop in one: how much is left to send, and what is to be done later."""
+
+    def __init__(self):
+        self.left, self.later, self.is_aborted = 1_000, [], False
+
+    def get_write_buffer_size(self):
+        return self.left
+
+    def abort(self):
+        self.is_aborted = True
+
+    def call_later(self, seconds, look):
+        self.later.append(look)
+        return SimpleNamespace(cancel=lambda: self.later.remove(look))
+
+
+def test_whoever_takes_an_answer_slowly_is_waited_for_and_whoever_takes_none_is_not():
+    slow = Slow()
+    wire = Wire(uvicorn.Config(None), ServerState(), {}, slow)
+    wire.transport, wire.flow = slow, FlowControl(slow)
+    wire.pause_writing()
+    assert wire.is_full
+    for _ in range(3):
+        slow.left -= 1
+        slow.later.pop()()
+        assert len(slow.later) == 1
+        assert not slow.is_aborted
+    slow.later[0]()
+    assert slow.is_aborted
+    wire.resume_writing()
+    assert not wire.is_full
+    assert slow.later == []
+
+
+def test_those_who_take_no_answer_lock_nobody_out(monkeypatch):
+    monkeypatch.setattr("headwater.studio.wire.room", lambda: 5)
+
+    async def much(scope, receive, send):
+        body = bytes(0 if scope["path"] == "/little" else 2**25)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", str(len(body)).encode())]})
+        await send({"type": "http.response.body", "body": body})
+        # As one who has asked for several things at once: the next answer waits for the first.
+        await receive()
+
+    config = uvicorn.Config(much, http=Wire, ws="none", lifespan="off", log_level="error")
+    server = uvicorn.Server(config)
+    with _bound(Place(port=0)) as listening:
+        serving = threading.Thread(target=server.run, args=([listening],))
+        serving.start()
+        there = listening.getsockname()
+        greedy = [socket.create_connection(there) for _ in range(5)]
+        for connection in greedy:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
+            assert connection.recv(4)
+        while not all(wire.is_full and not wire.is_idle for wire in server.server_state.connections):
+            time.sleep(0.01)
+        for _ in range(3):
+            with socket.create_connection(there, timeout=20) as one:
+                one.sendall(b"GET /little HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                assert one.recv(12) == b"HTTP/1.1 200"
+        for connection in greedy:
+            connection.close()
+        server.should_exit = True
+        serving.join()
+
+
+@pytest.mark.parametrize(("files", "most"), [((256, 256), 128), ((256, 4_096), 400), ((256, -1), 400), ((-1, -1), 400)])
+def test_connections_leave_files_for_others(monkeypatch, files, most):
+    given = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: files)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: given.append(limits))
+    assert wires.room.__wrapped__() == most
+    assert given == ([(1_600, files[1])] if files in ((256, 4_096), (256, -1)) else [])
+
+
+def test_whoever_is_not_let_in_keeps_no_place(served):
+    own = urlsplit(served.address).netloc
+    with connected(served) as connection:
+        connection.sendall(f"GET /api/shelf HTTP/1.1\r\nHost: {own}\r\n\r\n".encode() * 3)
+        data = b""
+        with suppress(ConnectionResetError):
+            while piece := connection.recv(65536):
+                data += piece
+    assert data.count(b"HTTP/1.1 401") == 1
+
+
 def test_twenty_tabs_and_fifty_questions_at_once_are_all_answered(served):
     expected = {
         text: served.get("/api/tokens", model="first", text=text) for text in ("line 1", "line 2", "a", "of a small text")
@@ -190,6 +289,25 @@ def test_the_door_gives_a_cookie_of_this_port(served):
         assert re.search(r"httponly", answer.headers["set-cookie"], re.IGNORECASE)
         assert client.get("/api/shelf").status_code == 200
         assert client.get("/api/shelf", headers={"host": f"localhost:{port}"}).status_code == 200
+
+
+def test_a_browser_is_sent_there_without_being_told_the_token(monkeypatch):
+    address, opened = f"http://127.0.0.1:8321/?token={'t' * 24}", []
+    server = _Server(uvicorn.Config(None), Desk())
+    server.started = True
+
+    def browse(place):
+        path = Path(urlsplit(place).path)
+        opened.append((place, path, stat.S_IMODE(path.stat().st_mode), path.read_text()))
+        server.should_exit = True
+
+    monkeypatch.setattr(webbrowser, "open", browse)
+    _tell(server, address, lambda told: told == address, browse=True)
+    [(place, path, mode, page)] = opened
+    assert "t" * 24 not in place
+    assert mode == 0o600
+    assert f'content="0;url={address}"' in page
+    assert not path.exists()
 
 
 def test_a_port_that_is_taken_is_another_one_unless_it_was_asked_for():

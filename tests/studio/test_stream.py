@@ -66,14 +66,17 @@ def agrees(told, plain):
     assert [each["name"] for each in told["stages"]] == [each["stage"] for each in plain["stages"]]
     for each, stage in zip(told["stages"], plain["stages"], strict=True):
         assert (each["role"], each["of"], each["also"]) == (stage["role"], stage["of"], stage["also"])
-        for name in ("norm", "cosine_before", "cosine_embed", "cosine_final"):
+        assert each["length"] == stage["norm"][0], stage["stage"]
+        for name in ("cosine_before", "cosine_embed", "cosine_final"):
             assert each[name] == stage[name][0], (stage["stage"], name)
         lens = stage["lens"]
-        assert (each["p"], each["rank"], each["entropy"]) == (lens["p"][0], lens["rank"][0], lens["entropy"][0])
-        assert [(one["token"]["id"], one["p"]) for one in each["top"]] == [(one["id"], one["p"]) for one in lens["top"][0]]
+        assert (each["probability"], each["rank"], each["entropy"]) == (lens["p"][0], lens["rank"][0], lens["entropy"][0])
+        assert [(one["token"]["id"], one["probability"]) for one in each["top"]] == [
+            (one["id"], one["p"]) for one in lens["top"][0]
+        ]
         shares = None if stage["shares"] is None else [value[0] for value in stage["shares"].values()]
         assert each["shares"] == shares
-    for each, norm in zip(told["norms"], plain["norms"], strict=True):
+    for each, norm in zip(told["normed"], plain["norms"], strict=True):
         assert each == {name: value[0] if isinstance(value, list) else value for name, value in norm.items()}
     assert (told["certificate"], told["bound"]) == (plain["certificate"], plain["bound"])
     assert told["certificate"] <= told["bound"]
@@ -109,7 +112,7 @@ def test_the_same_weights_with_norms_elsewhere_stand_beside_it(client, folder, m
     loaded = hw.load(folder / model if model == "post" else model)
     run = loaded.reordered(order).record(TEXT)
     agrees(told["other"], run.stream([told["one"]["position"]], token=told["one"]["chosen"]["id"], top=2).plain())
-    assert told["other"]["norm"] == f"{order}-norm"
+    assert told["other"]["norms"] == f"{order}-norm"
     assert told["other"]["order"] == order
     assert order in told["orders"]
     # From memory the second time, and the same.
@@ -127,20 +130,23 @@ def test_another_model_is_looked_at_where_the_same_text_ends(client):
     assert (same["other"]["chosen"]["text"], same["other"]["why"]) == ("(", "same")
 
 
-@pytest.mark.parametrize("measure", ["norm", "cosine_before", "cosine_embed", "cosine_final", "p", "rank", "entropy"])
+@pytest.mark.parametrize(
+    "measure", ["length", "cosine_before", "cosine_embed", "cosine_final", "probability", "rank", "entropy"]
+)
 def test_an_overview_has_one_measure_of_all_positions(client, measure):
     answer = client.get("/api/stream/overview", params={"model": "block", "text": TEXT, "measure": measure})
     assert answer.status_code == 200, answer.text
     shape = tuple(map(int, answer.headers["x-shape"].split(",")))
     values = np.frombuffer(answer.content, "<f4").reshape(shape)
     stages = hw.load("block").record(TEXT).stream().plain()["stages"]
-    expected = [stage["lens"][measure] if measure in ("p", "rank", "entropy") else stage[measure] for stage in stages]
+    name = {"length": "norm", "probability": "p"}.get(measure, measure)
+    expected = [stage["lens"][name] if name in ("p", "rank", "entropy") else stage[name] for stage in stages]
     expected = np.array([[np.nan if each is None else each for each in row] for row in expected], "<f4")
     np.testing.assert_array_equal(values, expected)
 
 
 def test_an_overview_of_some_positions_in_another_order(client):
-    query = {"model": "block", "text": TEXT, "measure": "norm", "order": "post", "first": 1, "count": 2}
+    query = {"model": "block", "text": TEXT, "measure": "length", "order": "post", "first": 1, "count": 2}
     answer = client.get("/api/stream/overview", params=query)
     view = hw.load("block").reordered("post").record(TEXT).stream([1, 2])
     np.testing.assert_array_equal(np.frombuffer(answer.content, "<f4").reshape(-1, 2), view.norm.numpy().astype("<f4"))
@@ -151,11 +157,14 @@ def test_more_of_the_lens_than_can_be_had_is_refused_and_lengths_are_not(client,
     monkeypatch.setattr(stream_told, "LENS_WORK", 1)
     query = {"model": "block", "text": TEXT}
     assert asked(client)["one"]["lens_positions"] == 1
-    refused = client.get("/api/stream/overview", params={**query, "measure": "p"})
+    refused = client.get("/api/stream/overview", params={**query, "measure": "probability"})
     assert refused.status_code == 413
     assert "at most 1" in refused.json()["needed"]
-    assert client.get("/api/stream/overview", params={**query, "measure": "p", "first": 3, "count": 1}).status_code == 200
-    assert client.get("/api/stream/overview", params={**query, "measure": "norm"}).status_code == 200
+    assert (
+        client.get("/api/stream/overview", params={**query, "measure": "probability", "first": 3, "count": 1}).status_code
+        == 200
+    )
+    assert client.get("/api/stream/overview", params={**query, "measure": "length"}).status_code == 200
 
 
 @pytest.mark.parametrize(

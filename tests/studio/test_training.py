@@ -153,7 +153,7 @@ def test_lines_print_the_same_numbers(get, headwater, route, query):
     told = get(route, training="run", **query)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(told["lines"]["python"], {})
-    commands = [shlex.split(each) for each in told["lines"]["shell"].split("; ")]
+    commands = [shlex.split(each) for each in told["lines"]["shell"].split("\n")]
     shown = headwater(*commands[-1][1:])
     assert shown.returncode == 0, shown.stderr
     plain = json.loads(shown.stdout)

@@ -28,7 +28,7 @@ from headwater.atlas.settings import NormScale, Settings
 from headwater.atlas.subject import Subject
 from headwater.circuits.bases import widened
 from headwater.circuits.behaviour import attending, induction
-from headwater.circuits.chance import Draws
+from headwater.circuits.chance import DRAWS
 from headwater.circuits.composition import Link, composition
 from headwater.circuits.copying import Known, Panel, copying
 from headwater.circuits.cores import ov_cores
@@ -47,8 +47,6 @@ from headwater.text.spoken import Spoken
 from headwater.text.tokenizer import read_tokenizer
 from headwater.train.folder import RunFolder
 
-DRAWS = Draws(40)
-"""Random heads that each is held against: few, since every head of every snapshot is."""
 WINDOWS, LONGEST = 8, 256
 """Windows of text, and their tokens at most, that norms' mean scales are from."""
 MOST = 0.5
@@ -363,6 +361,7 @@ def _induction(weights: Weights) -> dict[Head, float]:
 
 
 def _panel(subject: Subject, head: Head, known: Known) -> Panel:
+    # As many random heads as everywhere: few would be faster, and a head near the edge would go by two names.
     return copying(ov(subject.weights, head, scales=subject.settings.scaling), known=known, draws=DRAWS)
 
 

@@ -116,7 +116,7 @@ WORDS = {
         "answer": "resposta",
         "supports": "o que isso apoia",
         "differs": "por que o registro dos documentos diz outra coisa",
-        "related": "relacionados",
+        "related": "relacionadas",
         "examples": "por exemplo",
         "on": "medido em",
         "drawn weights": "pesos sorteados ou feitos para este fim",

@@ -139,7 +139,7 @@ def _text(
     model: Path, corpus: Path | None, text: list[str] | None, tell: Callable[[str, float], None]
 ) -> "Generator[Corpus | None]":
     """The text that an atlas is held against, if any."""
-    from headwater.train.own_text import Wanted, corpus_for
+    from headwater.train.own_text import HELD_OUT, Wanted, corpus_for
 
     if corpus is None and text is None:
         yield None
@@ -148,5 +148,5 @@ def _text(
         if len(text) > 1:
             raise InputError(f"--text {' '.join(text)}", "one kind of source", "give files alone, or standard-library alone")
         text = []
-    with corpus_for(model, Wanted(text, corpus, held_out=0.05), tell) as found:
+    with corpus_for(model, Wanted(text, corpus, HELD_OUT), tell) as found:
         yield found

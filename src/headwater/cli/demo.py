@@ -114,10 +114,10 @@ def _skip_trigrams() -> "Found":
     from headwater.atlas.atlas import open_atlas
     from headwater.atlas.build import build_atlas
     from headwater.atlas.manifest import MANIFEST
-    from headwater.train.own_text import Wanted, corpus_for
+    from headwater.train.own_text import HELD_OUT, Wanted, corpus_for
 
     if not (ATLAS / MANIFEST).exists():
-        with watched("atlas") as tell, corpus_for(Path(NAME), Wanted([], None, held_out=0.05), tell) as corpus:
+        with watched("atlas") as tell, corpus_for(Path(NAME), Wanted([], None, HELD_OUT), tell) as corpus:
             build_atlas(NAME, ATLAS, corpus=corpus, progress=tell)
     with open_atlas(ATLAS) as atlas:
         return atlas.search(sort="nats", limit=SHOWN)

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from headwater.cli.terminal import show_json, show_table, use_cores, watched, working
 from headwater.errors import InputError
 from headwater.show.plots import check_plot, draw
-from headwater.train.own_text import Wanted, check_words, corpus_for
+from headwater.train.own_text import HELD_OUT, Wanted, check_words, corpus_for
 
 if TYPE_CHECKING:
     from headwater.api import Model
@@ -67,7 +67,7 @@ def evaluate(  # noqa: PLR0913  (each is one choice a person makes on the comman
     with working(f"reading {model}"):
         loaded = load(model)
     length = _length(context, loaded.config.context)
-    with watched("reading the text") as tell, corpus_for(model, Wanted(text, corpus, held_out=0.05), tell) as opened:
+    with watched("reading the text") as tell, corpus_for(model, Wanted(text, corpus, HELD_OUT), tell) as opened:
         predictors = _predictors(loaded, opened, names, recurrent)
         comparison = compare(predictors, opened, context=length, most=most, progress=tell)
     if plot is not None:

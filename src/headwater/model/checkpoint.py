@@ -59,7 +59,13 @@ def look(folder: Path) -> Source:
 
     words = folder / WORDS
     return Source(
-        path=folder, format="Headwater", config=config, entries=entries, read=read, words=words if words.exists() else None
+        path=folder,
+        format="Headwater",
+        config=config,
+        entries=entries,
+        read=read,
+        files=(folder / CONFIG, folder / TENSORS, words),
+        words=words if words.exists() else None,
     )
 
 

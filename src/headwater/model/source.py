@@ -24,5 +24,7 @@ class Source:
     """The tensors as the file lists them, under its own names."""
     read: "Callable[[], dict[str, Tensor]]"
     """All tensors under Headwater's names, numbers unchanged, all in one number format."""
+    files: tuple[Path, ...]
+    """All that the model and its words are read from, and what would be read instead if it were there: once one of them changes, so may the model."""
     words: Path | None = None
     """The file that holds the tokenizer, where there is one."""

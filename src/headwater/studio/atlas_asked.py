@@ -1,5 +1,6 @@
 """What the parts of the screen ``atlas`` share: an atlas that is read, its tokens, and the lines that ask for the same."""
 
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
@@ -60,7 +61,11 @@ def unknown(atlas: Atlas, slot: str, some: Pattern) -> Missing | None:
 
 
 def lines(python: str, command: str | None = None) -> Lines:
-    """A line of Python, after ``import headwater as hw;``, and a command; where there is none of its own, Python's."""
+    """A line of Python, after ``import headwater as hw;``, and a command; where there is none of its own, Python's.
+
+    There is none, either, where somebody's pattern stands in it with what cannot be printed: a terminal would take that for something that it is to do.
+    """
+    command = command if command and command.isprintable() else None
     return Lines.of(f"import headwater as hw; {python}", command)
 
 
@@ -80,3 +85,13 @@ def opening(path: str) -> str:
 def in_python(some: Pattern) -> str:
     """A pattern as Python has it: ``Prefix`` and its like are names of ``hw``."""
     return repr(some) if isinstance(some, str | int) else f"hw.{some!r}"
+
+
+def in_shell(some: Pattern) -> str:
+    """A pattern as a shell has it, as one word; a text that would be read as another pattern is told to be one.
+
+    >>> in_shell("it's"), in_shell(17), in_shell("#17")
+    ('\'it\'"\'"\'s\'', "'#17'", "'exact:#17'")
+    """
+    written = f"#{some}" if isinstance(some, int) else str(some)
+    return shlex.quote(written if read_pattern(written) == some else f"exact:{written}")

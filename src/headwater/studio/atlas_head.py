@@ -64,6 +64,16 @@ class Eigenvalues(Answer):
     """Within which the eigenvalues of tokens turned at random lie."""
 
 
+class RanksTold(Answer):
+    """Where tokens stand in their own rows: shares of tokens, and the mean of how many stand before a token's own entry."""
+
+    top_1: float | None
+    top_5: float | None
+    top_10: float | None
+    last_10: float | None
+    mean: float | None
+
+
 class Circuit(Answer):
     """OV (does it say what it looks at?) or QK (does it look for what it looks from?)."""
 
@@ -73,7 +83,10 @@ class Circuit(Answer):
     centred: Eigenvalues | None
     diagonal: float | None
     diagonal_centred: float | None
-    ranks: dict[str, float | None]
+    ranks: RanksTold | None
+    ranks_by_frequency: RanksTold | None
+    """Where every token counts as often as it occurs."""
+    tokens: int | None
     singular_values: list[float]
     norm: float | None
     effective_rank: float | None
@@ -166,6 +179,10 @@ def _eigen(found: Mapping[str, Any] | None) -> Eigenvalues | None:
     )
 
 
+def _ranks(found: Mapping[str, Any] | None) -> RanksTold | None:
+    return RanksTold(**{name: finite(found.get(name)) for name in RanksTold.model_fields}) if found else None
+
+
 def _circuit(panel: Mapping[str, Any] | None, strength: Mapping[str, Any] | None) -> Circuit:
     panel, strength = panel or dict[str, Any](), strength or dict[str, Any]()
     return Circuit(
@@ -175,7 +192,9 @@ def _circuit(panel: Mapping[str, Any] | None, strength: Mapping[str, Any] | None
         centred=_eigen(panel.get("centred")),
         diagonal=finite(panel.get("diagonal")),
         diagonal_centred=finite(panel.get("diagonal_centred")),
-        ranks={name: finite(value) for name, value in inner(panel, "ranks").items()},
+        ranks=_ranks(panel.get("ranks")),
+        ranks_by_frequency=_ranks(panel.get("ranks_by_frequency")),
+        tokens=panel.get("tokens"),
         singular_values=strength.get("singular_values") or [],
         norm=finite(strength.get("norm")),
         effective_rank=finite(strength.get("effective_rank")),

@@ -18,6 +18,7 @@ from headwater.studio.atlas_asked import (
     Offset,
     PatternAsked,
     in_python,
+    in_shell,
     lines,
     opening,
     pattern,
@@ -26,6 +27,7 @@ from headwater.studio.atlas_asked import (
     typed,
     unknown,
 )
+from headwater.studio.lines import path_in_shell
 
 router = APIRouter()
 SUGGESTED = 50
@@ -33,9 +35,16 @@ PLACES = 20
 Heads = Annotated[
     str | None, Query(max_length=400, pattern=r"^[LlHh0-9 ,]*$", description="Heads (L0H3) or layers (L0), commas between.")
 ]
-SortAsked = Annotated[str, Query(max_length=20, description="A column, the largest first; with a minus the smallest first.")]
-TokenId = Annotated[int, Query(ge=0, lt=2**32)]
 COLUMNS = (*STORED, *EVIDENCE)
+SortAsked = Annotated[
+    str,
+    Query(
+        max_length=20,
+        pattern=f"^-?({'|'.join(COLUMNS)})$",
+        description="A column, the largest first; with a minus the smallest first.",
+    ),
+]
+TokenId = Annotated[int, Query(ge=0, lt=2**32)]
 
 
 class Row(Answer):
@@ -224,15 +233,15 @@ def _lines(path: str, asked: Asked) -> Lines:
     python = ", ".join(
         f"{name}={value}" for name, value in {**slots, **{key: repr(value) for key, value in told.items()}}.items()
     )
-    plain = asked.plain()
-    options = [f"--{slot} {shlex.quote(str(plain[slot]))}" for slot in slots]
+    options = [f"--{slot} {in_shell(some)}" for slot, some in asked.patterns.items()]
     options += [f"--{name} {_written(value)}" for name, value in told.items()]
-    shell = " ".join(["headwater atlas search", shlex.quote(path), *options, "--json"])
+    shell = " ".join(["headwater atlas search", path_in_shell(path), *options, "--json"])
     return lines(f"print({opening(path)}.search({python}))", shell)
 
 
 def _written(value: object) -> str:
-    return " ".join(value) if isinstance(value, list) else str(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    """Whatever it is, as words: nothing that came in an address is trusted to be one."""
+    return shlex.join(map(str, value)) if isinstance(value, list) else shlex.quote(str(value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 @router.get("/atlas/places")
@@ -243,7 +252,7 @@ async def evidence(request: Request, atlas: Named, head: HeadAsked, source: Toke
         name, path = head.upper(), typed(request, atlas)
         opened.head(name)
         options = f"--head {name} --source '#{source}' --dest '#{dest}' --out '#{out}'"
-        shell = f"headwater atlas quote {shlex.quote(path)} {options} --json"
+        shell = f"headwater atlas quote {path_in_shell(path)} {options} --json"
         query = f"source={source}, dest={dest}, out={out}, head={name!r}"
         python = (
             "from headwater.atlas.reading import read_places; from headwater.atlas.search import Query; "
@@ -298,7 +307,7 @@ async def bugs(
             f"atlas = {opening(path)}; print(bug_rows(atlas.folder, atlas.manifest{only or ', None'}))"
         )
         options = "" if head is None else f" --head {head.upper()}"
-        shell = f"headwater atlas bugs {shlex.quote(path)}{options} --limit {offset + limit} --json"
+        shell = f"headwater atlas bugs {path_in_shell(path)}{options} --limit {offset + limit} --json"
         cost = sum(row["cost"] for row in rows)
         told = lines(python, shell)
         return BugsTold(atlas=atlas, has_text=there, total=len(rows), cost=cost, offset=offset, rows=found, lines=told)

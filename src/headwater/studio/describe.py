@@ -9,8 +9,10 @@ from headwater.studio.app import describe
 
 
 def main(place: Path) -> None:
-    """Write it."""
-    write_file(place, json.dumps(describe().openapi(), indent=1).encode() + b"\n")
+    """Write it; where it is there already, nothing that depends on it has to be made again."""
+    told = json.dumps(describe().openapi(), indent=1).encode() + b"\n"
+    if not place.is_file() or place.read_bytes() != told:
+        write_file(place, told)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from headwater.studio.documents_measured import given, item_of
 from headwater.studio.errors import Refused
 from headwater.studio.formulas import Formula, formula
 from headwater.studio.lines import command, recorded, text_in_python
-from headwater.studio.shared import Said, told_said, told_token
+from headwater.studio.shared import Norms, Said, norms_of, told_said, told_token
 from headwater.studio.work import Stop
 from headwater.trace.question import within
 from headwater.trace.rounding import Apart, sums_apart
@@ -64,7 +64,7 @@ class Walked(Answer):
     """A block and what it did with one token."""
 
     model: str
-    norm: Literal["none", "pre", "post"]
+    norms: Norms
     layers: int
     layer: int
     position: int
@@ -144,11 +144,10 @@ def _walked(model: str, run: Run, layer: int, at: int, lines: Lines) -> Walked:
                 entropy=float(view.lenses[row].entropy[0]),
             )
         )
-    norm = "post" if isinstance(run.config.norm, PostNorm) else "none" if isinstance(run.config.norm, NoNorm) else "pre"
     apart = _added_up(seen, layer)
     return Walked(
         model=model,
-        norm=norm,
+        norms=norms_of(run.config),
         layers=run.config.layers,
         layer=layer,
         position=at,

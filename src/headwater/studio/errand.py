@@ -1,4 +1,4 @@
-"""``python -m headwater.studio.errand``: what a studio lets a process of its own do. It prints lines of JSON, which ``headwater.studio.errands`` passes on.
+"""``python -P -m headwater.studio.errand``: what a studio lets a process of its own do. It prints lines of JSON, which ``headwater.studio.errands`` passes on.
 
 ==================================  =====================================================
 atlas MODEL OUT                     build the atlas of a model, held against its own text
@@ -44,7 +44,7 @@ def atlas(model: str, out: str) -> None:
     """Build an atlas, or finish one that was begun there."""
     from headwater.atlas.build import build_atlas
     from headwater.model.sources import look
-    from headwater.train.own_text import Wanted, corpus_for
+    from headwater.train.own_text import HELD_OUT, Wanted, corpus_for
 
     tell = telling()
     tell("reading", 0.0)
@@ -53,7 +53,7 @@ def atlas(model: str, out: str) -> None:
         build_atlas(model, out, progress=tell)
         say({"done": out})
         return
-    with corpus_for(Path(model), Wanted(None, None, held_out=0.05), tell) as corpus:
+    with corpus_for(Path(model), Wanted(None, None, HELD_OUT), tell) as corpus:
         build_atlas(model, out, corpus=corpus, progress=tell)
     say({"done": out})
 
@@ -86,7 +86,9 @@ def main(arguments: list[str]) -> int:
 
 def _end_with_the_studio() -> None:
     """The studio holds the other end of stdin: it closes when the studio ends, however it ends."""
-    sys.stdin.buffer.read()
+    # Not by sys.stdin: whoever waits in it holds a lock that Python needs when it ends.
+    while os.read(0, 4096):
+        pass
     os._exit(130)
 
 

@@ -7,8 +7,10 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -39,7 +41,7 @@ def errand(
     told: Callable[[Event], Event] = lambda event: event,
     ended: Callable[[], None] = lambda: None,
 ) -> StreamingResponse:
-    """``python -m headwater.studio.errand ARGUMENTS``, followed: one event for each line.
+    """``python -P -m headwater.studio.errand ARGUMENTS``, followed: one event for each line.
 
     ``told`` makes of an event what is sent, as one that says where something was written becomes one that says by which id it is found. ``ended`` is called
     once, however it ends.
@@ -61,6 +63,8 @@ class _Followed(StreamingResponse):
         super().__init__(self._events(), media_type="text/event-stream", headers={"cache-control": "no-store"})
         self._arguments, self._told, self._ended, self._running = arguments, told, ended, running
         self._process: Process | None = None
+        self._folder: str | None = None
+        """What it puts aside while it works: none of it outlives it, however it ends."""
         running.add(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,11 +78,14 @@ class _Followed(StreamingResponse):
             for each in (sent, left):
                 each.cancel()
             await _end(self._process)
+            if self._folder is not None:
+                await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
             self._running.discard(self)
             self._ended()
 
     async def _events(self) -> AsyncGenerator[str]:
-        self._process = await _started(self._arguments)
+        self._folder = tempfile.mkdtemp(prefix="headwater-errand-")
+        self._process = await _started(self._arguments, self._folder)
         assert self._process.stdout is not None, "it is a pipe"
         last: Event = {}
         line = asyncio.ensure_future(self._process.stdout.readline())
@@ -125,12 +132,16 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-async def _started(arguments: list[str]) -> Process:
-    """The process, in a group of its own. It says what is wrong on the studio's own stderr, and ends when the studio does: its stdin closes then."""
+async def _started(arguments: list[str], folder: str) -> Process:
+    """The process, in a group of its own. It says what is wrong on the studio's own stderr, and ends when the studio does: its stdin closes then.
+
+    Neither it nor what it starts takes code from the folder that the studio was started in, where somebody else's files may lie.
+    """
     import torch
 
-    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
-    command = (sys.executable, "-m", MODULE, *arguments)
+    threads = str(torch.get_num_threads())
+    environment = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONSAFEPATH": "1", "TMPDIR": folder}
+    command = (sys.executable, "-P", "-m", MODULE, *arguments)
     return await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, env=environment, limit=LINE, start_new_session=True
     )

@@ -90,6 +90,9 @@ class Guard:
                     await self.app(scope, _again(body, receive), send)
                     return
                 refusal = told(413, "a body without an end", f"at most {BODY_BYTES:,} bytes", "send less")
+        if refusal.status_code >= 400:
+            # Whoever is not let in keeps no place either.
+            refusal.headers["connection"] = "close"
         await refusal(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:

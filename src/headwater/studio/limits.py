@@ -8,6 +8,8 @@ ADDRESS_BYTES = 512 * 1024
 """Of a request's line and headers: a long text stands in the address, in which a letter may take twelve bytes."""
 HEAD_SECONDS = 15.0
 """In which a request's line and headers must be there."""
+DRAIN_SECONDS = 15.0
+"""In which whoever is being answered must take some of it."""
 CONNECTIONS = 400
 """That are open at one time; of more, the one that has been silent longest goes."""
 TEXT = 40_000

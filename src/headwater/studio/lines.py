@@ -20,10 +20,10 @@ def text_in_python(text: str, run: "Run") -> str:
 def text_in_shell(text: str, run: "Run") -> str:
     """The text as one word; by its ids where it is given by them, or where a word would not do.
 
-    A text with a dash in front would be taken for an option. A terminal into which it is pasted takes what cannot be printed, as tabs and escapes, for
-    something that it is to do; and there is no word with NUL in it.
+    A text with a dash in front would be taken for an option. A terminal into which it is pasted takes what cannot be printed, as tabs, escapes and ends of
+    lines, for something that it is to do; and there is no word with NUL in it.
     """
-    is_plain = not text.startswith(("ids:", "-")) and text.replace("\n", "").isprintable()
+    is_plain = not text.startswith(("ids:", "-")) and text.isprintable()
     return shlex.quote(text) if is_plain else "--ids " + ",".join(map(str, whole(run.tokens[0])))
 
 

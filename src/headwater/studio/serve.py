@@ -6,13 +6,16 @@ import re
 import secrets
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
 import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import quote
 
 import uvicorn
@@ -30,6 +33,8 @@ BACKLOG = 128
 """Connections that wait to be taken."""
 REST_SECONDS = 3.0
 """For work to come to a step at which it can end."""
+OPENING_SECONDS = 60.0
+"""For a browser to start, and to read where it is to go."""
 SHORTEST = 16
 LONGEST = 200
 """Letters of a token that somebody chose."""
@@ -80,6 +85,8 @@ class _Server(uvicorn.Server):
         self._desk = desk
         self.failed: Exception | None = None
         """What went wrong with whoever was told the address."""
+        self.note: Path | None = None
+        """Where a browser reads the address."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End."""
@@ -118,6 +125,8 @@ def serve(shelf: Shelf, place: Place, ready: Callable[[str], bool], *, browse: b
     try:
         server.run(sockets)
     finally:
+        if server.note is not None:
+            server.note.unlink(missing_ok=True)
         if not desk.rest(REST_SECONDS):
             if server.failed is not None:
                 traceback.print_exception(server.failed)
@@ -172,4 +181,19 @@ def _tell(server: _Server, address: str, ready: Callable[[str], bool], browse: b
     if not goes_on:
         server.should_exit = True
     elif browse:
-        webbrowser.open(address)
+        _open(server, address)
+
+
+def _open(server: _Server, address: str) -> None:
+    """Send a browser there, by a file that nobody else can read: everybody on this machine sees what a browser was started with, and the address has the token in it."""
+    number, name = tempfile.mkstemp(prefix="headwater-", suffix=".html")
+    server.note, there = Path(name), escape(address)
+    with os.fdopen(number, "w") as file:
+        file.write(
+            f'<!doctype html><meta http-equiv="refresh" content="0;url={there}"><title>Headwater</title><a href="{there}">Headwater</a>'
+        )
+    webbrowser.open(server.note.as_uri())
+    deadline = time.monotonic() + OPENING_SECONDS
+    while time.monotonic() < deadline and not server.should_exit:
+        time.sleep(0.1)
+    server.note.unlink(missing_ok=True)

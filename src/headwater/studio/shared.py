@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from headwater.model.config import ModelConfig
-from headwater.settings import kind_of
+from headwater.model.config import ModelConfig, NoNorm, PostNorm
 from headwater.shapes import whole
 from headwater.studio.asked import Answer, Named, Text, TokenTold, shelf, worked
 from headwater.studio.work import Stop
@@ -20,6 +19,10 @@ PREDICTED = 64
 """Positions of a text whose next tokens are told in one answer."""
 
 
+Norms = Literal["no-norm", "pre-norm", "post-norm"]
+"""Where norms stand."""
+
+
 class ModelTold(Answer):
     """A model of the shelf."""
 
@@ -30,7 +33,7 @@ class ModelTold(Answer):
     d_model: int
     vocab: int
     context: int
-    norm: str
+    norms: Norms
     has_words: bool
     has_feed_forward: bool
     atlas: str | None
@@ -118,6 +121,11 @@ def _texts(config: ModelConfig, *, has_words: bool) -> list[str]:
     return ["ids:" + ",".join(map(str, range(min(3, config.context, config.vocab))))]
 
 
+def norms_of(config: ModelConfig) -> Norms:
+    """Where a model's norms stand."""
+    return "no-norm" if isinstance(config.norm, NoNorm) else "post-norm" if isinstance(config.norm, PostNorm) else "pre-norm"
+
+
 def _sizes(config: ModelConfig) -> dict[str, Any]:
     return {
         "layers": config.layers,
@@ -125,7 +133,7 @@ def _sizes(config: ModelConfig) -> dict[str, Any]:
         "d_model": config.d_model,
         "vocab": config.vocab,
         "context": config.context,
-        "norm": kind_of(type(config.norm)),
+        "norms": norms_of(config),
         "has_feed_forward": config.feed_forward is not None,
     }
 

@@ -112,7 +112,7 @@ class Shelf:
     def places(self) -> list[tuple[Path, str]]:
         """Where things lie, and what they are called instead."""
         every = [item for items in (self.models, self.atlases, self.trainings) for item in list(items.values())]
-        return [(item.path, item.name) for item in every if item.path.is_absolute()]
+        return [(item.path, item.name) for item in every]
 
     def card(self, name: str) -> Card:
         """What is known of a model: as it was opened; else as its files are; else, where they cannot be read, as they were."""
@@ -302,13 +302,11 @@ def _model_size(model: "Model") -> int:
 
 
 def model_files(path: Path) -> list[Path]:
-    """The files that a model is read from, and those beside them."""
+    """The files that a model is read from; with a recipe beside them, the folder would be a training's and mean another model."""
     from headwater.model.sources import look
 
     source: Source = look(path)
-    folder = source.path if source.path.is_dir() else source.path.parent
-    beside = [source.path] if source.path.is_file() else sorted(folder.glob("*.safetensors*")) + sorted(folder.glob("*.pt"))
-    return [*beside, folder / "config.json", folder / "tokenizer.json", *([source.words] if source.words else [])]
+    return [*source.files, path / "recipe.toml"]
 
 
 def atlas_files(path: Path) -> list[Path]:
@@ -337,7 +335,8 @@ def fill(models: Sequence[str | Path], atlases: Sequence[str | Path] = (), here:
                 # It has only just begun: there is no model yet, and yet something to see.
                 continue
             raise
-        item = _add(shelf.models, _called(path), str(given), path)
+        # One of ours is called by its name: where it was found now, whatever may lie under that name here later.
+        item = _add(shelf.models, _called(path), str(given), path if path.exists() else source.path)
         shelf.cards[item.id] = Card(source.config, source.words is not None)
         beside = (source.path / "atlas", source.path.parent / "atlas", shelf.atlas_place(item.id))
         found = next((place for place in beside if _is_atlas(place)), None)
@@ -375,6 +374,6 @@ def _typed(path: Path, here: Path) -> str:
 def _add(items: "OrderedDict[str, Item]", name: str, given: str, path: Path, typed: str = "") -> Item:
     short = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "model"
     taken = [short, *(f"{short}-{number}" for number in range(2, len(items) + 3))]
-    item = Item(next(each for each in taken if each not in items), given, path.absolute() if path.exists() else path, typed)
+    item = Item(next(each for each in taken if each not in items), given, path.absolute(), typed)
     items[item.id] = item
     return item

@@ -29,7 +29,7 @@ from headwater.studio.stream_runs import Asked, beside, orders, run_of
 from headwater.studio.stream_told import OneStream, lens_positions, one_stream
 from headwater.studio.work import Stop
 from headwater.trace.run import Run
-from headwater.trace.view.measures import VECTORS
+from headwater.trace.view.measures import VECTORS, LensMeasure, VectorMeasure
 from headwater.trace.view.measures import overview as look_over
 from headwater.trace.view.stream import StreamView
 from headwater.trace.view.stream import stream as look
@@ -99,7 +99,12 @@ def _view(run: Run, position: int, token: int | None, top: int, stop: Stop) -> S
     return look(run, positions=[position], token=token, top=top, words=run.words, tell=stop)
 
 
-Measure = Literal["norm", "cosine_before", "cosine_embed", "cosine_final", "p", "rank", "entropy"]
+Measure = Literal["length", "cosine_before", "cosine_embed", "cosine_final", "probability", "rank", "entropy"]
+OF_LIBRARY: dict[Measure, VectorMeasure | LensMeasure] = {
+    "length": "norm", "cosine_before": "cosine_before", "cosine_embed": "cosine_embed", "cosine_final": "cosine_final",
+    "probability": "p", "rank": "rank", "entropy": "entropy",
+}  # fmt: skip
+"""What answers name as everywhere, the library by a letter or by its symbol."""
 
 
 class OverviewAsked(BaseModel):
@@ -107,7 +112,7 @@ class OverviewAsked(BaseModel):
 
     model: Named
     text: Text
-    measure: Measure = "norm"
+    measure: Measure = "length"
     order: Literal["own", "pre", "post"] = Field("own", description="The same weights with norms elsewhere.")
     token: TokenName | None = None
     first: Annotated[int, Query(ge=0, le=2**31, description="The first position.")] = 0
@@ -121,9 +126,10 @@ async def overview(request: Request, asked: Annotated[OverviewAsked, Query()]) -
     def compute(stop: Stop) -> Response:
         run = run_of(request, asked.model, asked.text, asked.order, stop)
         positions = _positions(run, asked.first, asked.count)
-        if asked.measure not in VECTORS:
+        measure = OF_LIBRARY[asked.measure]
+        if measure not in VECTORS:
             _check_work(run.config, len(positions))
-        found = look_over(run, asked.measure, positions=positions, token=token_of(run, asked.token), tell=stop)
+        found = look_over(run, measure, positions=positions, token=token_of(run, asked.token), tell=stop)
         return numbers(found.values, first=asked.first)
 
     return await worked(request, "model", compute)
@@ -144,7 +150,7 @@ def _check_work(config: ModelConfig, positions: int) -> None:
             413,
             given,
             f"at most {most:,} at once",
-            "ask for fewer by first and count, or for a norm or a cosine, at all of them",
+            "ask for fewer by first and count, or for a length or a cosine, at all of them",
         )
 
 

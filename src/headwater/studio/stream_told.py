@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headwater.model.config import ModelConfig
-from headwater.settings import kind_of
 from headwater.studio.asked import Answer, TokenTold, finite
-from headwater.studio.shared import told_token
+from headwater.studio.shared import Norms, norms_of, told_token
 from headwater.trace.view.stages import Made, Role, stages
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ class LensTold(Answer):
     """A token that a stage would say."""
 
     token: TokenTold
-    p: float | None
+    probability: float | None
 
 
 class StageTold(Answer):
@@ -42,12 +41,12 @@ class StageTold(Answer):
     """By what it came about."""
     of: str | None
     """The stage that it is written to, copied from, or that comes before."""
-    norm: float | None
+    length: float | None
     cosine_before: float | None
     cosine_embed: float | None
     cosine_final: float | None
     top: list[LensTold]
-    p: float | None
+    probability: float | None
     rank: int
     entropy: float | None
     shares: list[float | None] | None
@@ -89,12 +88,12 @@ class OneStream(Answer):
     """As the model was given when the studio was started."""
     order: Literal["own", "pre", "post"]
     """Where its norms stand, where not as the model was made."""
-    norm: str
-    """no-norm, pre-norm or post-norm, as it ran."""
+    norms: Norms
+    """As it ran."""
     layers: int
     vocab: int
-    length: int
-    """Tokens of the text."""
+    positions: int
+    """Of the text."""
     lens_positions: int
     """At how many positions at once the logit lens is had in an overview."""
     position: int
@@ -105,7 +104,7 @@ class OneStream(Answer):
     """Why that one: it was asked for, comes next in the text, is the likeliest after its end, or is the one that stands beside it."""
     stages: list[StageTold]
     components: list[ComponentTold]
-    norms: list[NormTold]
+    normed: list[NormTold]
     certificate: float | None
     bound: float | None
 
@@ -127,10 +126,10 @@ def one_stream(
         model=model,
         name=name,
         order=order,
-        norm=kind_of(type(run.config.norm)),
+        norms=norms_of(run.config),
         layers=run.config.layers,
         vocab=run.config.vocab,
-        length=len(view.tokens),
+        positions=len(view.tokens),
         lens_positions=lens_positions(run.config),
         position=position,
         token=told_token(run, int(view.tokens[position])),
@@ -138,7 +137,7 @@ def one_stream(
         why=why,
         stages=[_stage(run, view, row, stage) for row, stage in enumerate(view.stages)],
         components=[_component(each) for each in view.shares],
-        norms=[_norm(each) for each in view.norms],
+        normed=[_norm(each) for each in view.norms],
         certificate=finite(view.certificate),
         bound=finite(view.bound),
     )
@@ -156,12 +155,12 @@ def _stage(run: "Run", view: "StreamView", row: int, stage: "Stage") -> StageTol
         role=stage.role,
         made=stage.made,
         of=stage.of,
-        norm=finite(view.norm[row, 0]),
+        length=finite(view.norm[row, 0]),
         cosine_before=finite(view.cosine_before[row, 0]),
         cosine_embed=finite(view.cosine_embed[row, 0]),
         cosine_final=finite(view.cosine_final[row, 0]),
-        top=[LensTold(token=told_token(run, token), p=finite(p)) for token, p in said.likeliest(0)],
-        p=finite(said.chance[0]),
+        top=[LensTold(token=told_token(run, token), probability=finite(p)) for token, p in said.likeliest(0)],
+        probability=finite(said.chance[0]),
         rank=int(said.rank[0]),
         entropy=finite(said.entropy[0]),
         shares=shares,

@@ -85,7 +85,7 @@ def _lines(item: Item, *, has_text: bool) -> Lines:
     return Lines.of(
         "from pathlib import Path; from headwater.train.history import corpus_of, entropies, read_history; "
         f"h = read_history({item.name!r}); print(h.points[-1:], {entropies})",
-        f"tail -n 1 {log}; headwater eval {path_in_shell(item.name)} --against uniform --most 1000 --json",
+        f"tail -n 1 {log}\nheadwater eval {path_in_shell(item.name)} --against uniform --most 1000 --json",
     )
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from headwater.text.sources import Files, StandardLibrary, TextSource
     from headwater.text.tokenizer import Tokenizer
 
+HELD_OUT = 0.05
+"""The share of a text that is held out where nobody says otherwise."""
+
 
 def text_source(text: list[str] | None) -> "Files | StandardLibrary":
     """Files, or the text that every machine has."""
@@ -32,6 +35,15 @@ class Wanted:
     """The share of the files that is held out."""
 
 
+@dataclass(frozen=True)
+class OwnText:
+    """A model's own text: where it comes from, the share of it that is held out, and where it lies if it is still there in tokens."""
+
+    source: "TextSource"
+    held_out: float
+    built: Path | None
+
+
 @contextmanager
 def corpus_for(model: Path, wanted: Wanted, progress: Callable[[str, float], None]) -> "Generator[Corpus]":
     """The text that is wanted, in the model's tokens; what has to be encoded is gone afterwards.
@@ -39,14 +51,12 @@ def corpus_for(model: Path, wanted: Wanted, progress: Callable[[str, float], Non
     A model's own text is what its recipe was trained on, split in the same way. Without a recipe, it is Python's standard library.
     """
     from headwater.text.corpus import build_corpus, open_corpus
-    from headwater.text.sources import Built
 
     if wanted.text is not None and wanted.corpus is not None:
         raise InputError("both a text and a corpus", "one of them", "give --text FILE or --corpus DIR")
-    source, share, built = _own_text(model) if wanted.text is None else (text_source(wanted.text), wanted.held_out, None)
-    built = wanted.corpus or built or (Path(source.folder) if isinstance(source, Built) else None)
+    chosen = own_text(model) if wanted.text is None else OwnText(text_source(wanted.text), wanted.held_out, None)
     tokenizer, vocab = _tokenizer(model)
-    if built is not None:
+    if (built := wanted.corpus or chosen.built) is not None:
         there = open_corpus(built)
         check_words(there.tokenizer, tokenizer, vocab, f"{built}")
         yield there
@@ -58,7 +68,7 @@ def corpus_for(model: Path, wanted: Wanted, progress: Callable[[str, float], Non
         def tell(done: int, total: int | None) -> None:
             progress("reading", done / total if total else 0.0)
 
-        yield build_corpus(source, tokenizer, Path(temporary) / "corpus", held_out=share, progress=tell)
+        yield build_corpus(chosen.source, tokenizer, Path(temporary) / "corpus", held_out=chosen.held_out, progress=tell)
 
 
 def check_words(theirs: "Tokenizer", ours: "Tokenizer | None", vocab: int, place: str) -> None:
@@ -69,18 +79,19 @@ def check_words(theirs: "Tokenizer", ours: "Tokenizer | None", vocab: int, place
         raise InputError(f"{place} was made with another tokenizer", "the model's own", "build or train it again with that one")
 
 
-def _own_text(model: Path) -> "tuple[TextSource, float, Path | None]":
-    """Where a model's own text comes from, the share of it that is held out, and where it lies if it is still there."""
+def own_text(model: Path) -> OwnText:
+    """What a model's recipe was trained on; Python's standard library where there is no recipe."""
     from headwater.model.reference import reference_models
-    from headwater.text.sources import StandardLibrary
+    from headwater.text.sources import Built, StandardLibrary
     from headwater.train.folder import RunFolder
     from headwater.train.recipe import read_recipe
 
     run = RunFolder(model if model.exists() else reference_models().get(str(model), model))
     if not run.recipe.exists():
-        return StandardLibrary(), 0.05, None
-    recipe = read_recipe(run.recipe)
-    return recipe.text.source, recipe.text.held_out, run.corpus if run.corpus.is_dir() else None
+        return OwnText(StandardLibrary(), HELD_OUT, None)
+    text = read_recipe(run.recipe).text
+    built = Path(text.source.folder) if isinstance(text.source, Built) else None
+    return OwnText(text.source, text.held_out, run.corpus if run.corpus.is_dir() else built)
 
 
 def _tokenizer(model: Path) -> "tuple[Tokenizer | None, int]":

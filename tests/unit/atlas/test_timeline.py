@@ -65,6 +65,9 @@ def test_numbers_are_those_of_the_snapshots(run, found):
             assert ours.centred == pytest.approx(one.copying.centred.score)
             assert ours.previous == looks[one.head].previous
             assert ours.induction is None
+            assert ours.verdict == one.copying.verdict
+    # Or a timeline and `headwater heads` would call one head by two names.
+    assert found.plain()["draws"] == Choices().draws.count
 
 
 def test_the_texts_own_frequencies_and_scales_are_used(run, found):

@@ -19,6 +19,11 @@ LEDGER = {
 }
 """How many of each document hold, hold under conditions, are false, empirical, definitions, questions, figures."""
 CLAIMS = all_claims()
+OTHER_WORDS = re.compile(
+    r"\b(scores?|viés|vieses|feedforward|etapas?|eleva[mr]?|atende[mr]?|atendid[oa]s?|parcelas? d[aeo]s?|treinos?|adivinha[mr]?)\b",
+    re.IGNORECASE,
+)
+"""Portuguese words for what the studio and the page of concepts call otherwise."""
 
 
 def test_the_counts_are_the_ledgers():
@@ -57,6 +62,17 @@ def test_a_claim_has_a_check_that_can_be_read(claim):
     assert "found(" in code
     assert claim.id not in claim.related
     assert set(claim.related) <= set(CLAIMS)
+
+
+def test_what_we_say_in_portuguese_has_the_words_of_the_studio():
+    # Statements and places are left out: they may have the document's own words.
+    ours = {" ".join(one.ids): one.pt for one in contradictions()}
+    for claim in CLAIMS.values():
+        words = claim.pt
+        ours[claim.id] = " ".join(
+            (words.why, words.correction, words.answer, words.supports, words.differs, *words.facts.values())
+        )
+    assert {name: found for name, text in ours.items() if (found := OTHER_WORDS.findall(re.sub(r"\$[^$]*\$", "", text)))} == {}
 
 
 def test_claims_stand_in_the_order_of_the_documents():

@@ -109,7 +109,7 @@ def draw(walk: Walk, look: Look) -> Any:
         look.say("One block, step by step", "Um bloco, passo a passo"),
         look.say(
             f"Token “{word}” after “{visible(''.join(walk.words[:-1]))}” in a small post-norm block (trained here, loss {before} → {after} nats).",
-            f"Token “{word}” depois de “{visible(''.join(walk.words[:-1]))}” num pequeno bloco post-norm (treinado aqui, perda {before} → {after} nats).",
+            f"Token “{word}” depois de “{visible(''.join(walk.words[:-1]))}” em um pequeno bloco post-norm (treinado aqui, perda {before} → {after} nats).",
         ),
     )
     for row, (name, formula, note, colour) in enumerate(_told(look)):

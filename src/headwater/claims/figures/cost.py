@@ -154,7 +154,7 @@ def _consequence(cost: Cost, look: Look) -> str:
         f"Twice the text, four times the table: {look.number(cost.held[-1] / 2**20)} MiB at N = {last}, {look.number(gibibytes)} GiB at N = {LONG}.\n"
         "Long texts need attention that never holds the whole table (in pieces, same result) or that looks at fewer pairs.",
         f"Texto dobrado, tabela quadruplicada: {look.number(cost.held[-1] / 2**20)} MiB com N = {last}, {look.number(gibibytes)} GiB com N = {LONG}.\n"
-        "Textos longos pedem uma atenção que nunca guarde a tabela inteira (em pedaços, mesmo resultado) ou que olhe menos pares.",
+        "Textos longos pedem uma atenção que nunca guarde a tabela inteira (em pedaços, mesmo resultado) ou que olhe para menos pares.",
     )
 
 
@@ -188,7 +188,7 @@ def _measured_points(axes: Any, cost: Cost, look: Look, squares: tuple[Any, str]
 def _operations(page: Sheet, cost: Cost, place: Place) -> None:
     look = page.look
     axes = _panel(page, cost, place, float(cost.table[0]), look.say("Operations, counted", "Operações, contadas"))
-    table = (cost.table, look.say("scores and mixing: 4 N² d", "scores e mistura: 4 N² d"))
+    table = (cost.table, look.say("scores and mixing: 4 N² d", "escores e mistura: 4 N² d"))
     _measured_points(axes, cost, look, table, (cost.projections, look.say("projections: 8 N d²", "projeções: 8 N d²")))
     if cost.lengths[0] < cost.crossover < cost.lengths[-1]:
         axes.axvline(cost.crossover, ymax=0.7, color=look.ink, linewidth=0.8)

@@ -66,7 +66,7 @@ def flow(data: OneRun) -> Diagram:
     text = caption(
         "The {} model reads {}; one of its {} heads is shown, {}. What all heads add and the direct path are together the logits. "
         "Of the vocabulary, the likeliest next tokens are shown.",
-        "O modelo {} lê {}; mostra-se uma das suas {} cabeças, {}. O que todas as cabeças somam e o caminho direto são juntos os "
+        "O modelo {} lê {}; mostra-se uma de suas {} cabeças, {}. O que todas as cabeças somam e o caminho direto são juntos os "
         "logits. Do vocabulário mostram-se os próximos tokens mais prováveis.",
         (data.name, f"‘{data.text}’", data.run.config.heads, str(Head(0, head))),
     )
@@ -111,7 +111,7 @@ def _copied(data: OneRun) -> tuple[Node, ...]:
         Node(key="weight", at=(2, 1), thumbnail=weights, tint=QK, note=Label("{} to A; all sum to 1", "{} para A; todos somam 1", (weight,)),
              words=Label("Attention weight", "Peso de atenção")),
         Node(key="copy", at=(2, 2), thumbnail=_logits(data, copied), tint=OV,
-             words=Label("Copied information\nweight · value · $W_O W_U$", "Informação copiada\npeso · valor · $W_O W_U$")),
+             words=Label("Copied information\nweight · value · $W_O W_U$", "Informação copiada\npeso · value · $W_O W_U$")),
         Node(key="adjustment", at=(3, 1), thumbnail=_logits(data, data.direct + copied),
              words=Label("Logit adjustment", "Ajuste de logit"),
              note=Label("{}: {} by B, {} copied", "{}: {} por B, {} copiado", (data.quoted(data.best[0]), *terms))),
@@ -191,7 +191,7 @@ def expansion(data: OneRun) -> Diagram:
     )  # fmt: skip
     text = caption(
         "The {} model reads {}; heads are counted from 1, and the other heads' writes are shown as one sum.",
-        "O modelo {} lê {}; as cabeças contam-se a partir de 1, e o que as outras escrevem é mostrado como uma só soma.",
+        "O modelo {} lê {}; contam-se as cabeças a partir de 1, e o que as outras escrevem é mostrado como uma só soma.",
         (data.name, f"‘{data.text}’"),
     )
     return Diagram(nodes=nodes, edges=edges, caption=text)

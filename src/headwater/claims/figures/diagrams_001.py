@@ -251,7 +251,7 @@ def direct_and_layers(data: TwoPaths) -> Diagram:
     text = caption(
         "The {} model reads {}; it has no norms. With pre-norm blocks the paths split in the same way before the last norm; "
         "in post-norm blocks there is no separate direct path.",
-        "O modelo {} lê {}; ele não tem normas. Em blocos pre-norm os caminhos se separam do mesmo modo antes da última norma; "
+        "O modelo {} lê {}; ele não tem normalizações. Em blocos pre-norm os caminhos se separam do mesmo modo antes da última normalização; "
         "em blocos post-norm não há caminho direto separado.",
         (data.name, f"‘{TEXT}’"),
     )

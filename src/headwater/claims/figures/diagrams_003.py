@@ -42,7 +42,7 @@ def self_attention(data: OneRun) -> Diagram:
         Node(key="Q", words="Query $= XW^Q$", at=(1, 0), thumbnail=thumbnail(data.queries), tint=QUERY),
         Node(key="K", words="Key $= XW^K$", at=(1, 1), thumbnail=thumbnail(data.keys), tint=KEY),
         Node(key="V", words="Value $= XW^V$", at=(1, 2), thumbnail=thumbnail(data.values), tint=VALUE),
-        Node(key="scores", words=Label("Attention scores\n$QK^{\\top}/\\sqrt{d_k}$", "Scores de atenção\n$QK^{\\top}/\\sqrt{d_k}$"), at=(2, 0.5),
+        Node(key="scores", words=Label("Attention scores\n$QK^{\\top}/\\sqrt{d_k}$", "Escores de atenção\n$QK^{\\top}/\\sqrt{d_k}$"), at=(2, 0.5),
              thumbnail=thumbnail(data.scores[head], rows=words, columns=words), note=Label("empty: masked", "vazio: mascarado")),
         Node(key="softmax", words="Softmax", at=(3, 0.5), note=Label("rows sum to 1", "as linhas somam 1"),
              thumbnail=thumbnail(data.pattern[head], kind="amounts", rows=words, columns=words)),
@@ -55,7 +55,7 @@ def self_attention(data: OneRun) -> Diagram:
     text = _caption(
         data,
         "Scores are divided by $\\sqrt{d_k}$, and a token sees none after itself.",
-        "Os scores são divididos por $\\sqrt{d_k}$, e um token não vê os que vêm depois dele.",
+        "Os escores são divididos por $\\sqrt{d_k}$, e um token não vê os que vêm depois dele.",
     )
     return Diagram(nodes=nodes, edges=edges, caption=text)
 
@@ -96,7 +96,7 @@ def roles(data: OneRun) -> Diagram:
              thumbnail=thumbnail(data.keys), tint=KEY),
         Node(key="value", words=Label("Value:\ninformation to compute with", "Value:\ninformação para computação"), at=(1, 2),
              thumbnail=thumbnail(data.values), tint=VALUE),
-        Node(key="scores", words=Label("Similarity scores", "Scores de similaridade"), at=(2, 0.5),
+        Node(key="scores", words=Label("Similarity scores", "Escores de similaridade"), at=(2, 0.5),
              thumbnail=thumbnail(data.scores[head, -1], columns=words)),
         Node(key="weights", words=Label("Attention weights\n(softmax)", "Pesos de atenção\n(softmax)"), at=(3, 0.5),
              thumbnail=thumbnail(data.pattern[head, -1], kind="amounts", columns=words), note=Label("sum 1", "somam 1")),

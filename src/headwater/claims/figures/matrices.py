@@ -171,7 +171,7 @@ def draw_parallel(data: Parallel, look: Look) -> Any:
     page = sheet(look, 11.4, 5.45)
     one, count = data.one, len(data.one.words)
     page.title(
-        look.say("Four steps in a row, however long the text", "Quatro etapas seguidas, por mais longo que seja o texto"),
+        look.say("Four steps in a row, however long the text", "Quatro passos seguidos, por mais longo que seja o texto"),
         look.say(
             f"Head {one.head} on $N = {count}$ tokens; all {data.heads} heads do this at the same time. Inside a frame nothing waits for anything else.",
             f"Cabeça {one.head} em $N = {count}$ tokens; as {data.heads} cabeças fazem isto ao mesmo tempo. Dentro de um quadro, nada espera por nada.",
@@ -201,13 +201,13 @@ def _stages(page: Sheet, data: Parallel) -> None:
         (
             0.25,
             2.45,
-            look.say("1  Project", "1  Projetar"),
+            look.say("1  Project", "1  Projeção"),
             look.say(f"{count * (2 * d_k + d_v)} numbers", f"{count * (2 * d_k + d_v)} números"),
             "$N(2d_k + d_v)$",
         ),
-        (2.95, 2.9, look.say("2  Score", "2  Pontuar"), look.say(f"{count**2} pairs", f"{count**2} pares"), "$N^2$"),
+        (2.95, 2.9, look.say("2  Score", "2  Escores"), look.say(f"{count**2} pairs", f"{count**2} pares"), "$N^2$"),
         (6.1, 1.95, "3  Softmax", look.say(f"{count} rows", f"{count} linhas"), "$N$"),
-        (8.3, 2.9, look.say("4  Mix", "4  Misturar"), look.say(f"{count * d_v} numbers", f"{count * d_v} números"), "$N d_v$"),
+        (8.3, 2.9, look.say("4  Mix", "4  Mistura"), look.say(f"{count * d_v} numbers", f"{count * d_v} números"), "$N d_v$"),
     )
     for number, (left, width, name, amount, formula) in enumerate(stages):
         page.box((left, 0.9, width, 3.85), edgecolor=look.colours[0], facecolor="none", linewidth=1.2)

@@ -184,7 +184,7 @@ def _heads(page: Sheet, data: OneLayer, place: Place) -> None:
         (left + 0.12, top + 0.17),
         look.say(
             "heads: $W_{QK}$ says where to look, $W_{OV}$ what that says",
-            "cabeças: $W_{QK}$ diz onde olhar, $W_{OV}$ o que isso diz",
+            "cabeças: $W_{QK}$ diz para onde olhar, $W_{OV}$ o que isso diz",
         ),
         ha="left",
         size=9,
@@ -279,7 +279,7 @@ def _text(page: Sheet, data: OneLayer) -> None:
     for x, word in zip(across, data.words, strict=False):
         page.token((x, y), word, size=7.5)
     page.token((across[-1], y), data.following[0][0], look.colours[2], size=7.5)
-    page.write((across[-1], y - 0.3), look.say("likeliest", "provável"), size=7)
+    page.write((across[-1], y - 0.3), look.say("likeliest", "mais provável"), size=7)
     for number, each in enumerate(data.trigrams):
         a, b, c, colour = across[each.source], across[each.dest], across[each.dest + 1], look.colours[number]
         # Long arcs are flatter, so that all have room.
@@ -293,7 +293,7 @@ def _table(page: Sheet, data: OneLayer) -> None:
     columns = (
         (4.95, look.say("head", "cabeça")),
         (6.7, "A … B → C"),
-        (8.75, look.say("QK score", "score QK")),
+        (8.75, look.say("QK score", "escore QK")),
         (9.75, look.say("weight α", "peso α")),
         (10.8, look.say("OV logit", "logit OV")),
         (11.85, "α × OV"),

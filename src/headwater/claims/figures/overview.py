@@ -81,7 +81,7 @@ def draw_stack(stack: Stack, look: Look) -> Any:
         y -= tall + 0.4 - 0.3
         is_last = number == len(stack.shown) - 1
         _vectors(page, leaving, across, y, "$z_1, \\ldots, z_n$" if is_last else look.say("stream", "fluxo residual"))
-    page.write((0.95, y - 0.5), look.say("likeliest next", "próximo provável"), size=8.5)
+    page.write((0.95, y - 0.5), look.say("likeliest next", "próximo mais provável"), size=8.5)
     for x, word in zip(across, stack.following, strict=True):
         page.arrow((x, y - 0.13), (x, y - 0.33))
         page.token((x, y - 0.5), word, look.colours[2])

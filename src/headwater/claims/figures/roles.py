@@ -138,7 +138,7 @@ def draw_steps(data: Attended, look: Look) -> Any:
     page = sheet(look, 11.6, TOP + STEP * len(data.words) + 1.25)
     word = visible(data.words[-1])
     page.title(
-        look.say("Self-attention in four steps", "Self-attention em quatro etapas"),
+        look.say("Self-attention in four steps", "Self-attention em quatro passos"),
         look.say(
             f"For “{word}” ($i = {len(data.words)}$) in head {data.head} of a trained one-layer model, which has $d_k = {data.q.shape[1]}$.",
             f"Para “{word}” ($i = {len(data.words)}$) na cabeça {data.head} de um modelo treinado de uma camada, que tem $d_k = {data.q.shape[1]}$.",
@@ -147,7 +147,7 @@ def draw_steps(data: Attended, look: Look) -> Any:
     bottom = middle(len(data.words) - 1) + 0.3
     names = (
         (0.2, 3.05, look.say("1  Projection", "1  Projeção")),
-        (3.4, 3.35, look.say("2  Scores", "2  Scores")),
+        (3.4, 3.35, look.say("2  Scores", "2  Escores")),
         (6.9, 1.7, "3  Softmax"),
         (8.75, 2.65, look.say("4  Aggregation", "4  Agregação")),
     )

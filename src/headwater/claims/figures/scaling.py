@@ -31,7 +31,7 @@ def draw(study: SoftmaxStudy, look: Look) -> Any:
         ),
         look.say(
             f"$J = \\mathrm{{diag}}(p) - pp^T$, the derivative of softmax by scores, over {study.draws} random queries with {study.keys} keys.",
-            f"$J = \\mathrm{{diag}}(p) - pp^T$, a derivada do softmax pelos scores, em {study.draws} queries aleatórias com {study.keys} keys.",
+            f"$J = \\mathrm{{diag}}(p) - pp^T$, a derivada do softmax pelos escores, em {study.draws} queries aleatórias com {study.keys} keys.",
         ),
     )
     _measured(page, study, (0.85, 1.15, 4.3, 3.25))

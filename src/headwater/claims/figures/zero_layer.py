@@ -151,7 +151,7 @@ def _known(page: Sheet, data: ZeroLayer) -> None:
         ("SVD", look.say("singular values", "valores singulares")),
         (
             look.say("gradient", "gradiente"),
-            look.say("$p - y$ at the logits, at any depth", "$p - y$ nos logits, em toda profundidade"),
+            look.say("$p - y$ at the logits, at any depth", "$p - y$ nos logits, em qualquer profundidade"),
         ),
     )
     for top, (name, note) in zip(tops, left, strict=True):

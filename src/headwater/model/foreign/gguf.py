@@ -69,6 +69,7 @@ def look(path: Path) -> Source:
         config=config,
         entries=file.tensors,
         read=lambda: _read(path, config, file.tensors),
+        files=(path,),
         words=path if "tokenizer.ggml.model" in file.metadata else None,
     )
 

@@ -42,6 +42,7 @@ _OF_TYPE = {
 }
 
 STATE_DICTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+WORDS = ("tokenizer.json", "vocab.json", "merges.txt")
 
 _HARMLESS = [
     # Where the file came from.
@@ -78,7 +79,16 @@ def look(path: Path) -> Source:
         stored = state.read()
         return layout.load(config, state_dict.widened({bare: stored[name] for bare, name in names.items()}))
 
-    return Source(path=path, format=f"Hugging Face {name}", config=config, entries=state.entries, read=read, words=_words(path))
+    beside = (path / each for each in ("config.json", *STATE_DICTS, *WORDS))
+    return Source(
+        path=path,
+        format=f"Hugging Face {name}",
+        config=config,
+        entries=state.entries,
+        read=read,
+        files=tuple(dict.fromkeys((*beside, *state.files))),
+        words=_words(path),
+    )
 
 
 def _architecture(plain: Mapping[str, Any]) -> str:

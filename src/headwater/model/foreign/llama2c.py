@@ -78,6 +78,7 @@ def look(path: Path) -> Source:
         config=header.config,
         entries=entries,
         read=lambda: _read(path, header.config, entries),
+        files=(path, words),
         words=words if words.exists() else None,
     )
 

@@ -44,7 +44,9 @@ def look(path: Path) -> Source:
         stored = _parts(pickles.read(file), file.name)[1]
         return LAYOUT.load(config, state_dict.widened({bare: stored[name] for bare, name in names.items()}))
 
-    return Source(path=path, format="nanoGPT", config=config, entries=entries, read=read)
+    # With a config.json beside it, it would be taken for a state dict of another kind.
+    files = (file, file.parent / "config.json")
+    return Source(path=path, format="nanoGPT", config=config, entries=entries, read=read, files=files)
 
 
 def _parts(tree: Any, name: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -23,6 +23,8 @@ class StateDict:
 
     entries: tuple[TensorEntry, ...]
     read: "Callable[[], dict[str, Tensor]]"
+    files: tuple[Path, ...]
+    """That they are read from."""
 
 
 def look(path: Path) -> StateDict:
@@ -30,9 +32,9 @@ def look(path: Path) -> StateDict:
     if path.name.endswith(INDEX):
         return _look_at_shards(path)
     if path.suffix == ".safetensors":
-        return StateDict(safetensors.read_header(path).entries, lambda: safetensors.read_tensors(path))
+        return StateDict(safetensors.read_header(path).entries, lambda: safetensors.read_tensors(path), (path,))
     if path.suffix in PICKLES:
-        return StateDict(flat_entries(pickles.look(path), path.name), lambda: pickles.read(path))
+        return StateDict(flat_entries(pickles.look(path), path.name), lambda: pickles.read(path), (path,))
     raise ModelFileError(f"{path.name} is of an unknown kind", "a .safetensors, .pt, .pth or .bin file", "convert it first")
 
 
@@ -85,7 +87,8 @@ def _look_at_shards(index: Path) -> StateDict:
     def read() -> "dict[str, Tensor]":
         return {name: tensor for state in shards.values() for name, tensor in state.read().items()}
 
-    return StateDict(tuple(entry for _, entry in entries), read)
+    files = (index, *(file for state in shards.values() for file in state.files))
+    return StateDict(tuple(entry for _, entry in entries), read, files)
 
 
 def _weight_map(index: Path) -> dict[str, str]:

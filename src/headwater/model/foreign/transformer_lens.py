@@ -91,6 +91,7 @@ def look(path: Path) -> Source:
         config=config,
         entries=state.entries,
         read=read,
+        files=(file.parent / "config.json", *state.files, words),
         words=words if words.exists() else None,
     )
 

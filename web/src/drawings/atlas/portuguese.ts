@@ -35,6 +35,10 @@ export const portuguese = {
   v_neither: "nem um nem outro",
   "v_self-matching": "autocorrespondente",
   "v_self-avoiding": "autoevitante",
+  copying_of: (count: string, all: string, one: boolean) => `${count} de ${all} cabeças ${one ? "copia" : "copiam"}`,
+  "anti-copying_of": (count: string, all: string, one: boolean) => `${count} de ${all} ${one ? "anticopia" : "anticopiam"}`,
+  neither_of: (count: string, all: string, one: boolean) =>
+    `${count} de ${all} não ${one ? "faz" : "fazem"} nem uma coisa nem outra`,
   vocabulary: (count: string) => `${count} tokens`,
   trigrams: (count: string) => `${count} skip-trigramas listados`,
   windows: (count: string) => `confrontado com ${count} janelas de texto`,

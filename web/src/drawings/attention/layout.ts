@@ -1,5 +1,7 @@
 /** Sizes and cuts of a pattern's drawing: pure functions. */
 
+import { ARROWS } from "../../lib/arrows";
+
 /** The side of one cell, so that a pattern of so many tokens fills what there is and a short one does not become coarse. */
 export function cellSize(count: number, room: number, largest = 60): number {
   return Math.max(room / Math.max(1, count) >= 1 ? 1 : 0, Math.min(largest, room / Math.max(1, count)));
@@ -57,15 +59,7 @@ export function neighbour(
   layers: number,
   heads: number,
 ): { layer: number; head: number } | null {
-  const steps: Record<string, [number, number]> = {
-    ArrowUp: [-1, 0],
-    ArrowDown: [1, 0],
-    ArrowLeft: [0, -1],
-    ArrowRight: [0, 1],
-    Home: [0, -head],
-    End: [0, heads - 1 - head],
-  };
-  const step = steps[key];
+  const step = { ...ARROWS, Home: [0, -head] as const, End: [0, heads - 1 - head] as const }[key];
   if (!step) return null;
   const [to, number] = [layer + step[0], head + step[1]];
   return to < 0 || to >= layers || number < 0 || number >= heads ? null : { layer: to, head: number };

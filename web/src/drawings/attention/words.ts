@@ -1,5 +1,6 @@
 /** What the attention screen says, in both languages. */
 
+import { whole } from "../../lib/numbers";
 import { speaks } from "../../lib/words.svelte";
 
 export const words = speaks({
@@ -43,12 +44,13 @@ export const words = speaks({
     why: (head: string) => `Why ${head} looks there`,
     sentence: (head: string, dest: string, source: string, share: string, score: string) =>
       `${head} at ${dest} looks at ${source} with ${share} of its attention: score ${score}.`,
-    ranked: (rank: number, count: number) => (count === 1 ? "There is nothing else to look at." : `Rank ${rank} of ${count}.`),
+    ranked: (rank: number, count: number) =>
+      count === 1 ? "There is nothing else to look at." : `Rank ${whole(rank)} of ${whole(count)}.`,
     above: (difference: string, against: string, times: string) =>
       `That is ${difference} above ${against}: ${times} times as much attention.`,
     competition: "Who competes for this attention",
     shared: (count: number, effective: string, entropy: string) =>
-      `${count} ${count === 1 ? "source" : "sources"}, as if ${effective} of them shared it evenly (entropy ${entropy} nats)`,
+      `${whole(count)} ${count === 1 ? "source" : "sources"}, as if ${effective} of them shared it evenly (entropy ${entropy} nats)`,
     score: "score",
     attention: "attention",
     odds: "log-odds against it",
@@ -124,12 +126,13 @@ export const words = speaks({
     why: (head: string) => `Por que ${head} olha ali`,
     sentence: (head: string, dest: string, source: string, share: string, score: string) =>
       `${head} em ${dest} olha para ${source} com ${share} de sua atenção: escore ${score}.`,
-    ranked: (rank: number, count: number) => (count === 1 ? "Não há mais nada para olhar." : `Colocação ${rank} de ${count}.`),
+    ranked: (rank: number, count: number) =>
+      count === 1 ? "Não há mais nada para olhar." : `Colocação ${whole(rank)} de ${whole(count)}.`,
     above: (difference: string, against: string, times: string) =>
       `Isso é ${difference} acima de ${against}: ${times} vezes a atenção.`,
     competition: "Quem disputa essa atenção",
     shared: (count: number, effective: string, entropy: string) =>
-      `${count} ${count === 1 ? "fonte" : "fontes"}, como se ${effective} delas a repartissem por igual (entropia ${entropy} nats)`,
+      `${whole(count)} ${count === 1 ? "fonte" : "fontes"}, como se ${effective} delas a repartissem por igual (entropia ${entropy} nats)`,
     score: "escore",
     attention: "atenção",
     odds: "log-chances contra ela",

@@ -43,6 +43,8 @@ function naked(node: RiverNode, count: number): string {
       return node.name ?? `L${layerOf(node)}`;
     case "feed-forward":
       return t.feedShort;
+    case "group":
+      return node.key.endsWith("/feed-forward layers") ? t.feedShort : short(node, null);
     case "remainder":
       return t.smallerShort(whole(count));
     case "order":

@@ -26,6 +26,9 @@ const ways: Record<"en" | "pt", Record<string, string>> = {
   },
 };
 
+/** What the library takes together, by its own names for them. */
+const groups: Record<string, string> = { biases: "vieses", "feed-forward layers": "camadas feed-forward" };
+
 export const t = speaks({
   en: {
     tokens: "tokens",
@@ -42,6 +45,7 @@ export const t = speaks({
     layer: (layer: number) => `layer ${layer}`,
     order: (order: string) => `by way of heads: ${order}`,
     orderShort: (order: string) => `${order} ${order === "1" ? "head" : "heads"}`,
+    group: (name: string): string => name,
     embedding: "embedding",
     streamAt: (place: string, layer: number) => `stream at ${place}, as layer ${layer} reads it`,
     headAt: (head: string, place: string) => `${head} at ${place}`,
@@ -88,6 +92,7 @@ export const t = speaks({
     layer: (layer: number) => `camada ${layer}`,
     order: (order: string) => `passando por cabeças: ${order}`,
     orderShort: (order: string) => `${order} ${order === "1" ? "cabeça" : "cabeças"}`,
+    group: (name: string): string => groups[name] ?? name,
     embedding: "embedding",
     streamAt: (place: string, layer: number) => `fluxo em ${place}, como a camada ${layer} o lê`,
     headAt: (head: string, place: string) => `${head} em ${place}`,
@@ -145,6 +150,8 @@ export function short(node: RiverNode, dest: number | null): string {
       return t.layer(layerOf(node));
     case "order":
       return t.order(/\d+$/.exec(node.key)?.[0] ?? "");
+    case "group":
+      return t.group(node.key.split("/").at(-1)!);
     default:
       return node.name ?? node.key.split("/").at(-1)!;
   }

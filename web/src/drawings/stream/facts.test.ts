@@ -5,7 +5,7 @@ const stage = (name: string, role: Stage["role"], also: string[] = []): Stage =>
   const [block, letter] = name.includes(".") ? name.split(".") : [null, name];
   return { name, also, role, letter, layer: block ? Number(block.slice(1)) : null } as unknown as Stage;
 };
-const stream = (norm: string, layers: number, stages: Stage[]): Stream => ({ norm, layers, stages }) as unknown as Stream;
+const stream = (norms: string, layers: number, stages: Stage[]): Stream => ({ norms, layers, stages }) as unknown as Stream;
 
 const pre = stream("pre-norm", 1, [
   stage("embed", "stream", ["L0.t0"]),
@@ -60,14 +60,14 @@ test("cells are shaded from the least to the most in sight, and what is no numbe
     const maps = [new Float32Array(values), new Float32Array(others)];
     return [...shade(maps[0]!, measure, vocab, rangeOf(maps))];
   };
-  const norm = dark([1, 10, 100], "norm");
-  [0.08, 0.54, 1].forEach((value, at) => expect(norm[at]).toBeCloseTo(value));
-  expect(dark([1, 10], "norm", 5, [100])[1]).toBeCloseTo(0.54);
+  const length = dark([1, 10, 100], "length");
+  [0.08, 0.54, 1].forEach((value, at) => expect(length[at]).toBeCloseTo(value));
+  expect(dark([1, 10], "length", 5, [100])[1]).toBeCloseTo(0.54);
   expect(dark([NaN, -0.5], "cosine_before")).toEqual([0, -0.5]);
   expect(dark([1, 8], "rank", 8)).toEqual([1, 0]);
   expect(dark([2, 4], "entropy")).toEqual([0.5, 1]);
-  expect(dark([3, 3], "norm")).toEqual([1, 1]);
-  expect(dark([0], "norm")).toEqual([0]);
+  expect(dark([3, 3], "length")).toEqual([1, 1]);
+  expect(dark([0], "length")).toEqual([0]);
 });
 
 test("a long text is looked at in pieces that hold the position", () => {

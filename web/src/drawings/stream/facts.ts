@@ -65,7 +65,7 @@ export function along(stream: Stream, stage: Stage): number {
   const places = [stage.name, ...stage.also].map((name) => {
     const found = /^L(\d+)\.(t\d|h)$/.exec(name);
     if (!found) return name === "final" ? stream.layers + (stage.role === "copy" ? 0.25 : 0) : -0.25;
-    const within = WITHIN[stream.norm]?.[found[2]!];
+    const within = WITHIN[stream.norms]?.[found[2]!];
     return within === undefined ? -Infinity : Number(found[1]) + within;
   });
   const last = Math.max(...places);
@@ -143,7 +143,7 @@ export function shade(values: Float32Array | Uint8Array, measure: string, vocab:
   const [far, most] = [Math.log(high / low), Math.log(Math.max(2, vocab))];
   const dark: Record<string, (value: number) => number> = {
     rank: (value) => Math.max(0, 1 - Math.log(Math.max(1, value)) / most),
-    norm: (value) => (value <= 0 ? 0 : far > 0 ? 0.08 + (0.92 * Math.log(value / low)) / far : 1),
+    length: (value) => (value <= 0 ? 0 : far > 0 ? 0.08 + (0.92 * Math.log(value / low)) / far : 1),
     entropy: (value) => (high > 0 ? value / high : 0),
   };
   const found = new Float32Array(values.length);

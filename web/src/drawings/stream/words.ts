@@ -25,8 +25,8 @@ export const t = speaks({
     after: "After the blocks",
     stage: "stage",
     what: "what it is",
-    norm: "length",
-    p: "p",
+    length: "length",
+    probability: "p",
     rank: "rank",
     entropy: "entropy",
     says: "would say",
@@ -61,8 +61,8 @@ export const t = speaks({
     share: "share",
     sum: "all",
     blocks: "blocks",
-    curveNorm: "length (log)",
-    curveP: (token: string) => `p of ${token} (log)`,
+    curveLength: "length (log)",
+    curveProbability: (token: string) => `p of ${token} (log)`,
     curveRank: (token: string) => `rank of ${token} (log)`,
     curveEntropy: "entropy, nats",
   },
@@ -87,8 +87,8 @@ export const t = speaks({
     after: "Depois dos blocos",
     stage: "estágio",
     what: "o que é",
-    norm: "comprimento",
-    p: "p",
+    length: "comprimento",
+    probability: "p",
     rank: "colocação",
     entropy: "entropia",
     says: "diria",
@@ -123,8 +123,8 @@ export const t = speaks({
     share: "fração",
     sum: "todos",
     blocks: "blocos",
-    curveNorm: "comprimento (log)",
-    curveP: (token: string) => `p de ${token} (log)`,
+    curveLength: "comprimento (log)",
+    curveProbability: (token: string) => `p de ${token} (log)`,
     curveRank: (token: string) => `colocação de ${token} (log)`,
     curveEntropy: "entropia, nats",
   },
@@ -142,8 +142,8 @@ export const names = (stage: Stage): string => [stage.name, ...stage.also].join(
 export const kindWord = (kind: Component["kind"]): string => t[kind === "feed-forward" ? "feed-forward-kind" : kind];
 
 /** The model of a stream, and in which order its norms stand. */
-export const orderWord = (stream: Stream): string => t[stream.norm as "no-norm" | "pre-norm" | "post-norm"] ?? stream.norm;
+export const orderWord = (stream: Stream): string => t[stream.norms];
 
 /** Whether a stream's weights were made for another order of norms than the one that it ran with. */
 export const orderNote = (stream: Stream, first: Stream): string =>
-  stream.order === "own" ? "" : ` (${first.norm === "no-norm" ? t.reorderedBare : t.reordered})`;
+  stream.order === "own" ? "" : ` (${first.norms === "no-norm" ? t.reorderedBare : t.reordered})`;

@@ -1,5 +1,19 @@
 import { expect, test } from "vitest";
-import { apart, legendRows, moved, nearest, nicely, path, places, pointAt, range, scaled, written, type Series } from "./chart";
+import {
+  apart,
+  legendRows,
+  moved,
+  nearest,
+  nicely,
+  path,
+  places,
+  pointAt,
+  range,
+  scaled,
+  ticksIn,
+  written,
+  type Series,
+} from "./chart";
 
 const series = (id: string, points: [number, number][]): Series => ({
   id,
@@ -27,8 +41,12 @@ test("ranges and marks, linear and logarithmic", () => {
   expect(range([3, 1, 2], false)).toEqual([1, 3]);
   expect(range([0, -1, 4, 2], true)).toEqual([2, 4]);
   expect(range([], false)).toEqual([0, 1]);
-  expect(nicely([0.3, 9.7], false, 5)).toEqual({ domain: [0, 10], ticks: [0, 2, 4, 6, 8, 10] });
-  expect(nicely([1, 2400], true, 8).ticks).toEqual([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000]);
+  expect(nicely([0.3, 9.7], false, 5)).toEqual([0, 10]);
+  expect(ticksIn([0, 10], false, 5)).toEqual([0, 2, 4, 6, 8, 10]);
+  expect(nicely([2, 1500], true, 5)).toEqual([2, 1500]);
+  // No mark lies beyond the end of the axis.
+  expect(ticksIn([0, 1500], false, 8)).toEqual([0, 200, 400, 600, 800, 1000, 1200, 1400]);
+  expect(ticksIn([1, 2400], true, 8)).toEqual([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000]);
   expect(written([0, 1000, 2000], false)).toEqual(["0", "1,000", "2,000"]);
   expect(written([0.001, 0.01, 1, 10], true)).toEqual(["0.001", "0.01", "1", "10"]);
   expect(written([-1, -0.5, 0], false)).toEqual(["−1.0", "−0.5", "0.0"]);

@@ -78,25 +78,21 @@ export function scaled(domain: [number, number], across: [number, number], log: 
   return (value) => scale(value);
 }
 
-/** Round numbers for an axis, the domain opened to hold the outermost ones where it is asked to. */
-export function nicely(
-  [low, high]: [number, number],
-  log: boolean,
-  count: number,
-): { domain: [number, number]; ticks: number[] } {
-  if (log) {
-    const scale = scaleLog([low, high], [0, 1]);
-    const decades = Math.log10(high / low);
-    const kept = (tick: number) => {
-      if (decades < 1) return true;
-      const first = Math.round(tick / 10 ** Math.floor(Math.log10(tick) + 1e-9));
-      return first === 1 || (decades < 4.5 && (first === 2 || first === 5));
-    };
-    const ticks = scale.ticks(count).filter(kept);
-    return { domain: [low, high], ticks };
-  }
-  const scale = scaleLinear([low, high], [0, 1]).nice(count);
-  return { domain: scale.domain() as [number, number], ticks: scale.ticks(count) };
+/** Round numbers within a domain, for an axis. */
+export function ticksIn([low, high]: [number, number], log: boolean, count: number): number[] {
+  if (!log) return scaleLinear([low, high], [0, 1]).ticks(count);
+  const decades = Math.log10(high / low);
+  const kept = (tick: number) => {
+    if (decades < 1) return true;
+    const first = Math.round(tick / 10 ** Math.floor(Math.log10(tick) + 1e-9));
+    return first === 1 || (decades < 4.5 && (first === 2 || first === 5));
+  };
+  return scaleLog([low, high], [0, 1]).ticks(count).filter(kept);
+}
+
+/** A domain that begins and ends at round numbers; one of logarithms stays as it is. */
+export function nicely(domain: [number, number], log: boolean, count: number): [number, number] {
+  return log ? domain : (scaleLinear(domain, [0, 1]).nice(count).domain() as [number, number]);
 }
 
 /** Numbers on an axis, with as many digits as tell them from their neighbours. */
