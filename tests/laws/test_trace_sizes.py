@@ -11,7 +11,6 @@ from headwater.model.record import record
 from headwater.model.weights import Weights
 from headwater.trace.check import check
 from headwater.trace.confluence import Asked, confluence
-from headwater.trace.parts import Part
 from headwater.trace.river import logit_bound
 from headwater.trace.run import Run
 from headwater.trace.sized import Sized
@@ -32,7 +31,7 @@ def uneven_weights(config, seed, dtype):
 def of_tokens(run, why):
     """The certificate of a logit that is told by its tokens, and what rounding may come to in it."""
     sized = Sized()
-    split = sized.split(Part(label=why.label, value=why.value, kind="group", node=why.node), "token")
+    split = sized.split(why.whole, "token")
     return split.certificate, logit_bound(run, why, sized.size)
 
 
@@ -54,9 +53,10 @@ def test_right_sums_stay_within_it(config, seed, asked, way, dtype):
 @settings(max_examples=15, deadline=None)
 @given(models(layers=st.integers(1, 4)))
 def test_wrong_ones_do_not(member):
+    """Embeddings that are wrong by a thousandth."""
     weights, tokens = member
     whole = record(weights, tokens[:1])
-    wrong = Run(weights, whole.tokens, {**whole.kept, "embed": 1.5 * whole.kept["embed"]})
+    wrong = Run(weights, whole.tokens, {**whole.kept, "embed": 1.001 * whole.kept["embed"]})
     why = wrong.explain()
     river, totals = confluence(why, Asked()), wrong.totals(-1, why.facts["id"])
     assert river.certificate > logit_bound(wrong, why, river.size)

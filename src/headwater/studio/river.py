@@ -10,7 +10,7 @@ from headwater.studio.shared import Said, said
 from headwater.studio.work import Stop
 from headwater.text.spoken import Spoken
 from headwater.trace.confluence import BUDGET, MOST
-from headwater.trace.parts import Part, Split
+from headwater.trace.parts import Split
 from headwater.trace.river import asked_for, logit_bound, river_told
 from headwater.trace.run import Run
 from headwater.trace.sized import Sized
@@ -197,7 +197,7 @@ def _totals(run: Run, why: Split) -> RiverTotals:
 def _centred_totals(run: Run, why: Split) -> RiverTotals:
     """The sweep that tells heads apart is of a logit or a difference; by tokens anything can be told."""
     sized = Sized()
-    split = sized.split(Part(label=why.label, value=why.value, kind="group", node=why.node), "token")
+    split = sized.split(why.whole, "token")
     values = {part.facts["position"]: part.value for part in split.parts if part.kind == "token"}
     placed = [part.value for part in split.parts if part.kind == "position"]
     others = [part.value for part in split.parts if part.kind not in ("token", "position")]

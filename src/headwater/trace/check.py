@@ -199,7 +199,7 @@ def _sampled(run: Run, samples: int, seed: int) -> tuple[float, int, float]:
     sized = Sized()
     for _ in range(samples):
         why: Split = run.explain(draw(run.tokens.shape[1]), draw(run.config.vocab))
-        split = sized.split(Part(label=why.label, value=why.value, kind="group", node=why.node), "component")
+        split = sized.split(why.whole, "component")
         found += [split.certificate, why.walk(budget=WALKED).certificate]
         for _ in range(DEEP):
             deeper: list[Part] = [part for part in split.parts if part.ways]

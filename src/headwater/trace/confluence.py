@@ -159,8 +159,7 @@ class _Flowing:
 class _Growing:
     def __init__(self, split: Split, asked: Asked, pause: Callable[[], object]) -> None:
         self._asked, self._pause = asked, pause
-        root = Part(label=split.label, value=split.value, kind="group", facts=split.facts, node=split.node)
-        self.places = {ROOT: _Place(ROOT, "logit", split.facts, [root])}
+        self.places = {ROOT: _Place(ROOT, "logit", split.facts, [split.whole])}
         self.flows: dict[tuple[str, str], _Flowing] = {}
         self._apart: list[float] = []
         self._splits = 0

@@ -81,7 +81,7 @@ class Frozen:
             return (self.record[f"L{layer}.head_writes"][0][:, at] * q[..., None, :, :]).sum(dim=-1)
         return (self.mixed(layer, at) * wanted).sum(dim=-1)
 
-    def sources(self, layer: int, at: Rows, wanted: Float[Tensor, "head row d_head"]) -> "Looked":
+    def sources(self, layer: int, at: Rows, wanted: Float[Tensor, "head row d_head"]) -> Looked:
         """What each head has in an answer from each position that it read, without ``b_V``; and the attention that it paid to it."""
         weights, values = self.block(layer).attention, self.record[f"L{layer}.values"]
         if weights.b_V is not None:

@@ -63,10 +63,9 @@ class Sized:
     @torch.no_grad()
     def _through_head(self, part: Part, node: HeadNode, by: Way) -> Split:
         split, layer = self._split(part, node if by == "source" else node.read(), by), node.step.layer
-        paid = [each.facts["attention"] for each in split.parts if "attention" in each.facts]
-        known = torch.tensor([[paid]]) if by == "source" and paid else node.frozen.pattern(layer, node.at)[node.head, None]
+        looked = shared(node.frozen.pattern(layer, node.at)[node.head, None])
         wanted = wanted_of_heads(one_head(node.frozen.block(layer).attention, node.head), node.q)
-        self._add(self._sizes(node.frozen).of_heads(layer, node.at, wanted, shared(known), node.head))
+        self._add(self._sizes(node.frozen).of_heads(layer, node.at, wanted, looked, node.head))
         return split
 
     def _swept(self, part: Part, node: StreamNode, by: Way) -> Split:
