@@ -28,8 +28,11 @@ MODELS = ("one-layer", "two-layer", "block", "zero-layer")
 def client(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     hw.Model(Weights.draw(replace(named("one-layer"), vocab=50, d_model=32), seed=3)).save(folder / "wordless")
+    small = Weights.draw(replace(named("one-layer"), vocab=50, d_model=32), seed=4)
+    times = {"embed.W_E": 1e6, "unembed.W_U": 1e37}
+    hw.Model(small.changed({name: by * small.tensors()[name] for name, by in times.items()})).save(folder / "overflowing")
     app = describe()
-    app.state.shelf, app.state.desk = fill([*MODELS, folder / "wordless"]), Desk()
+    app.state.shelf, app.state.desk = fill([*MODELS, folder / "wordless", folder / "overflowing"]), Desk()
     with TestClient(app) as client:
         yield client
 
@@ -249,6 +252,13 @@ def test_the_lines_print_the_same_numbers(ask, client, headwater, query):
     heads = {part["name"]: part["value"] for part in document["parts"] if part["kind"] == "head"}
     own = {key.split("@")[0]: value for key, value in flows(river, "logit").items() if key.startswith("L")}
     assert heads == own
+
+
+@pytest.mark.parametrize("route", ["/api/river", "/api/river/totals", "/api/river/next", "/api/stream", "/api/attention"])
+def test_logits_that_overflow_are_refused(ask, route):
+    refused = ask(route, 422, model="overflowing", text="ids:1,2,3")
+    assert "logits" in json.dumps(refused)
+    assert "its numbers overflow" in json.dumps(refused)
 
 
 def test_a_river_ends_when_nobody_waits_for_it(runs):
