@@ -24,6 +24,7 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
+from headwater.circuits.head import Head
 from headwater.model.config import NoNorm, PreNorm
 from headwater.model.positions import for_each_head
 from headwater.model.record import Record
@@ -70,6 +71,15 @@ def logit_size(frozen: Frozen, position: int, tokens: list[int], *, centred: boo
     at = torch.tensor([position], device=W_U.device)
     asked = about_final(record, at, columns.T[:, None], {} if biases is None else {"b_U": biases})
     return float(_met(asked, Sizes(frozen).upto(at)[asked.stage]).sqrt().sum())
+
+
+def score_tie(frozen: Frozen, head: Head, dest: int) -> float:
+    """What rounding may come to in the scores of a head at a destination: those that are no further apart tie.
+
+    Equal tokens have equal scores where positions do not tell them apart; calculated, these differ in their last digits.
+    """
+    at = torch.tensor([dest], device=frozen.record.tokens.device)
+    return rounding(frozen.record, math.sqrt(float(Sizes(frozen).of_scores(head.layer, at)[head.head])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +139,17 @@ class Sizes:
 
         ``wanted`` is ``W_O q``; ``shared`` is ``1 − Σ_source attention²``: where one source has all of it, no score changes it.
         """
-        record, attention, heads = self.frozen.record, self.frozen.record.config.attention, slice(first, first + len(shared))
+        record, heads = self.frozen.record, slice(first, first + len(shared))
+        values, scores = self._largest(layer)[1][heads, None], self.of_scores(layer, at)[heads]
+        known = 1 + shared * scores / (record.config.d_model * _depth(record))
+        return (squares(wanted) * values * known).sum(dim=-1)
+
+    def of_scores(self, layer: int, at: Rows) -> Float[Tensor, "head row"]:
+        """The largest score that each head of a layer may have at some destinations: ``scale · ‖query‖ max_source ‖key‖``."""
+        attention, made = self.frozen.record.config.attention, [f"L{layer}.queries", f"L{layer}.keys"]
         assert attention is not None, "asked only where there are heads"
-        keys, values = (each[heads, None] for each in self._largest(layer))
-        queries = squares(record.together([f"L{layer}.queries", f"L{layer}.keys"])[f"L{layer}.queries"][0, heads][:, at])
-        scores = attention.scale**2 * queries * keys / (record.config.d_model * _depth(record))
-        return (squares(wanted) * values * (1 + shared * scores)).sum(dim=-1)
+        queries = squares(self.frozen.record.together(made)[made[0]][0][:, at])
+        return attention.scale**2 * queries * self._largest(layer)[0][:, None]
 
     def _largest(self, layer: int) -> tuple[Float[Tensor, " head"], Float[Tensor, " head"]]:
         """The longest key and the longest value that each head of a layer has."""
