@@ -67,7 +67,10 @@ def cells(found: Float[Tensor, "dest source"]) -> Float32[Tensor, "dest source"]
 
 def _lengths(frozen: Frozen, head: Head) -> Float[Tensor, " source"]:
     values = frozen.record[f"L{head.layer}.values"][0, key_head(frozen.record.config, head)]
-    return (values @ frozen.block(head.layer).attention.W_O[head.head]).square().sum(dim=-1).sqrt()
+    writes = values @ frozen.block(head.layer).attention.W_O[head.head]
+    # In double precision, where squares of large numbers are none that is too large.
+    found: Tensor = torch.linalg.vector_norm(writes, dim=-1, dtype=torch.float64)
+    return found.to(values.dtype)
 
 
 def _is_told(frozen: Frozen, site: str) -> bool:
@@ -205,7 +208,8 @@ def _even(frozen: Frozen) -> float | None:
 
 def _told(heads: list[Head], length: int, numbers: Float[Tensor, "number head"], even: float | None) -> tuple[Looks, ...]:
     names, found = ("previous", "own", "first", "entropy"), list[Looks]()
-    for head, (*sums, longest) in zip(heads, map(floats, numbers.T), strict=True):
-        means = {name: None if length < 2 else max(0.0, each / (length - 1)) for name, each in zip(names, sums, strict=True)}
+    # Entropies may be a little below zero; what is no number stays none.
+    for head, (*sums, longest) in zip(heads, map(floats, numbers.clamp(min=0).T), strict=True):
+        means = {name: None if length < 2 else each / (length - 1) for name, each in zip(names, sums, strict=True)}
         found.append(Looks(head=head, even=even, longest=longest, **means))
     return tuple(found)
