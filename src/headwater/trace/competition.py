@@ -49,7 +49,7 @@ class Competition:
     def entropy(self) -> float:
         """Of the attention, in nats."""
         # It may be a little below zero; what is no number stays none.
-        return float(-torch.xlogy(self.attention.double(), self.attention.double()).sum().clamp(max=0))
+        return float((0.0 - torch.xlogy(self.attention.double(), self.attention.double()).sum()).clamp(min=0))
 
     @property
     def effective(self) -> float:

@@ -145,7 +145,7 @@ class Sizes:
         return (squares(wanted) * values * known).sum(dim=-1)
 
     def of_scores(self, layer: int, at: Rows) -> Float[Tensor, "head row"]:
-        """The largest score that each head of a layer may have at some destinations: ``scale · ‖query‖ max_source ‖key‖``."""
+        """The largest score that each head of a layer may have at some destinations, squared: ``scale² ‖query‖² max_source ‖key‖²``."""
         attention, made = self.frozen.record.config.attention, [f"L{layer}.queries", f"L{layer}.keys"]
         assert attention is not None, "asked only where there are heads"
         queries = squares(self.frozen.record.together(made)[made[0]][0][:, at])
