@@ -27,6 +27,7 @@ from headwater.model.positions import for_each_head
 from headwater.shapes import floats
 from headwater.trace.frozen import Frozen
 from headwater.trace.question import check_one_text
+from headwater.trace.sizes import squares
 
 View: TypeAlias = Literal["pattern", "weighted", "scores"]
 AT_ONCE = 2**23
@@ -68,9 +69,7 @@ def cells(found: Float[Tensor, "dest source"]) -> Float32[Tensor, "dest source"]
 def _lengths(frozen: Frozen, head: Head) -> Float[Tensor, " source"]:
     values = frozen.record[f"L{head.layer}.values"][0, key_head(frozen.record.config, head)]
     writes = values @ frozen.block(head.layer).attention.W_O[head.head]
-    # In double precision, where squares of large numbers are none that is too large.
-    found: Tensor = torch.linalg.vector_norm(writes, dim=-1, dtype=torch.float64)
-    return found.to(values.dtype)
+    return squares(writes).sqrt().to(values.dtype)
 
 
 def _is_told(frozen: Frozen, site: str) -> bool:

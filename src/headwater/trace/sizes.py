@@ -18,6 +18,7 @@ Of hundreds of random models, badly conditioned ones among them, the worst came 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from einops import einsum
@@ -28,6 +29,7 @@ from headwater.circuits.head import Head
 from headwater.model.config import NoNorm, PreNorm
 from headwater.model.positions import for_each_head
 from headwater.model.record import Record
+from headwater.shapes import whole
 from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, course
 from headwater.trace.frozen import Frozen, Rows
 from headwater.trace.pull import Covectors
@@ -51,8 +53,8 @@ def furthest(differences: Iterable[float]) -> float:
 
 def squares(vectors: Float[Tensor, "*many width"]) -> Float[Tensor, "*many"]:
     """Squared lengths, in double precision: in single those of 10²⁰ would be infinite."""
-    lengths: Tensor = torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float64)
-    return lengths.square()
+    # Which copies nothing: patterns are large.
+    return cast("Tensor", torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float64)).square()
 
 
 def shared(pattern: Float[Tensor, "*many source"]) -> Float[Tensor, "*many"]:
@@ -123,7 +125,7 @@ class Sizes:
         """What is added up where questions meet the stream: everything that has been written there."""
         if not questions:
             return 0.0
-        at: Tensor = torch.cat([each.at for each in questions]).unique()
+        at = questions[0].at.new_tensor(sorted({position for each in questions for position in whole(each.at)}))
         stages = self.upto(at)
         return sum(float(_met(each, stages[each.stage, torch.searchsorted(at, each.at)]).sum()) for each in questions)
 
