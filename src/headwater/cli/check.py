@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from headwater.cli.pictures import check_pictures, write_pictures
 from headwater.cli.terminal import WHOLE, say, show_json, show_table, use_cores, watched, working
-from headwater.cli.texts import check_finite, read_run
+from headwater.cli.texts import read_run
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def check(  # noqa: PLR0913  (each is one choice a person makes on the command l
     svg
         Draw the differences at each position to a file: .svg, .png or .pdf.
     """
+    from headwater.model.record import check_finite
     from headwater.trace.check import check as add_up
     from headwater.trace.kept import is_run
 

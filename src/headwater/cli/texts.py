@@ -36,6 +36,7 @@ def read_prompt(loaded: "Model", text: str | None, ids: str | None) -> list[int]
 def read_run(model: Path, text: str | None, ids: str | None, norms: "Order | None" = None) -> "Run":
     """What a model, or its weights with ``norms`` elsewhere, did with TEXT or ``--ids``; with neither, the run that the file MODEL holds."""
     from headwater.api import load
+    from headwater.model.record import check_finite
     from headwater.trace.kept import is_run
     from headwater.trace.run import load_run
 
@@ -51,13 +52,6 @@ def read_run(model: Path, text: str | None, ids: str | None, norms: "Order | Non
             run = loaded.record(prompt)
     check_finite(run)
     return run
-
-
-def check_finite(run: "Run") -> None:
-    """Refuse a run in which numbers have become too large: nothing adds up to what is no number."""
-    wrong = next((site for site in run if site in run.kept and not bool(run.kept[site].isfinite().all())), None)
-    if wrong is not None:
-        raise InputError(f"a run with NaN or infinity in {wrong}", "finite numbers", "check the model: its numbers overflow")
 
 
 def find_token(run: "Run", text: str | None) -> int | None:

@@ -156,6 +156,29 @@ def record(weights: Weights, tokens: Tokens, sites: Iterable[str] = (), *, tap: 
     return Record(weights, tokens, recorder.kept, tap)
 
 
+def check_finite(record: Record) -> None:
+    """Refuse a record in which numbers have become too large: nothing adds up to what is no number."""
+    wrong = next((site for site in record if site in record.kept and not bool(record.kept[site].isfinite().all())), None)
+    if wrong is None and not _are_logits_finite(record):
+        wrong = "logits"
+    if wrong is not None:
+        raise InputError(f"a run with NaN or infinity in {wrong}", "finite numbers", "check the model: its numbers overflow")
+
+
+def _are_logits_finite(record: Record) -> bool:
+    """They are made only where they may be too large: none is above ``d_model · max |x| · max |W_U| + max |b_U|``."""
+    read, W_U, b_U = record.kept["final"], record.weights.W_U, record.weights.b_U
+    largest = record.config.d_model * _largest(read) * _largest(W_U) + (0.0 if b_U is None else _largest(b_U))
+    if largest < torch.finfo(W_U.dtype).max / 2:
+        return True
+    return all(bool(record.logits_at(position).isfinite().all()) for position in range(record.tokens.shape[1]))
+
+
+def _largest(values: Tensor) -> float:
+    lowest, highest = values.aminmax()
+    return max(abs(float(lowest)), abs(float(highest)))
+
+
 def check_tokens(config: ModelConfig, tokens: Tensor) -> None:
     """Refuse what is no batch of texts, and ids that the model has no row for."""
     if tokens.ndim != 2 or tokens.dtype not in (torch.int64, torch.int32):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from headwater.api import Model
-from headwater.errors import InputError, ModelFileError
-from headwater.model.record import record
+from headwater.errors import ModelFileError
+from headwater.model.record import check_finite, record
 from headwater.model.taps import Tap
 from headwater.shapes import Tokens
 from headwater.studio.work import Stop
@@ -42,9 +42,7 @@ class Watch(Tap):
 def record_until(model: Model, tokens: Tokens, stop: Stop) -> Run:
     """A run of a text, given up between two layers once nobody waits for it; refused where its numbers overflow."""
     run = Run.of(record(model.weights, tokens, watch=Watch(stop)), model.tokenizer)
-    wrong = next((site for site, value in run.kept.items() if not bool(value.isfinite().all())), None)
-    if wrong is not None:
-        raise InputError(f"a run with NaN or infinity in {wrong}", "finite numbers", "check the model: its numbers overflow")
+    check_finite(run)
     return run
 
 

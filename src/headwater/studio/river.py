@@ -11,11 +11,10 @@ from headwater.studio.river_asked import Asking, begins_like
 from headwater.studio.shared import Said, said
 from headwater.studio.work import Stop
 from headwater.text.spoken import Spoken
-from headwater.trace.check import rounding_bound
 from headwater.trace.confluence import BUDGET, MOST
 from headwater.trace.parts import Split
 from headwater.trace.question import about_logit
-from headwater.trace.river import asked_for, logits_of, river_told
+from headwater.trace.river import asked_for, logit_bound, river_told
 from headwater.trace.run import Run
 from headwater.trace.sweep import sweep
 
@@ -174,14 +173,14 @@ async def river_totals(request: Request, logit: Asking) -> RiverTotals:
         run = shelf(request).run(logit.model, logit.text, stop)
         why = logit.explain(run)
         stop()
-        bound = rounding_bound(run, [why.facts["position"]], logits_of(why))
-        return _centred_totals(run, why, bound, stop) if logit.centred else _totals(run, why, bound, stop)
+        return _centred_totals(run, why, stop) if logit.centred else _totals(run, why, stop)
 
     return await worked(request, "model", compute)
 
 
-def _totals(run: Run, why: Split, bound: float, stop: Stop) -> RiverTotals:
-    found = run.totals(why.facts["position"], why.facts["id"], why.facts.get("against_id"), listen=stop).plain()
+def _totals(run: Run, why: Split, stop: Stop) -> RiverTotals:
+    told = run.totals(why.facts["position"], why.facts["id"], why.facts.get("against_id"), listen=stop)
+    found = told.plain()
     biases = [value[0] for value in found["biases"].values()]
     writes, layers = (
         [Total(name=name, value=value[0]) for name, value in found[some].items()] for some in ("writes", "layers")
@@ -194,11 +193,11 @@ def _totals(run: Run, why: Split, bound: float, stop: Stop) -> RiverTotals:
         writes=writes,
         layers=layers,
         certificate=found["certificate"],
-        bound=bound,
+        bound=logit_bound(run, why, float(told.size[0])),
     )
 
 
-def _centred_totals(run: Run, why: Split, bound: float, stop: Stop) -> RiverTotals:
+def _centred_totals(run: Run, why: Split, stop: Stop) -> RiverTotals:
     """What tells heads apart is of a logit or a difference; tokens, positions and biases are told of anything."""
     swept = sweep(run, about_logit(run, why.facts["position"], why.facts["id"], centred=True), listen=stop)
     placed, tokens = swept.positions(), floats(swept.tokens())
@@ -212,7 +211,7 @@ def _centred_totals(run: Run, why: Split, bound: float, stop: Stop) -> RiverTota
         writes=None,
         layers=None,
         certificate=abs(math.fsum([*tokens, positions or 0.0, *biases]) - why.value),
-        bound=bound,
+        bound=logit_bound(run, why, float(swept.size)),
     )
 
 

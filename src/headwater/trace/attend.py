@@ -35,6 +35,7 @@ from headwater.trace.parts import MOST, Group, Node, Part, Split, group, take_ap
 from headwater.trace.question import check_one_text, within
 from headwater.trace.rounding import score_bound
 from headwater.trace.sides import Side, SideName
+from headwater.trace.sizes import score_tie
 
 Held: TypeAlias = Literal["norms", "patterns", "gates"]
 """What is held as a run measured it."""
@@ -286,7 +287,7 @@ class Attending(Displayed):
 
 @torch.no_grad()
 def attend(frozen: Frozen, head: HeadName, dest: int = -1, source: int | None = None, against: int | None = None) -> Attending:
-    """The score of a head for ``source`` at ``dest``; without a source, for the one that it looks at most.
+    """The score of a head for ``source`` at ``dest``; without a source, for the one that it looks at most, the first of those that tie.
 
     ``against`` another source, how far the score is above that one's. Positions count from the end where they are negative.
 
@@ -303,7 +304,8 @@ def attend(frozen: Frozen, head: HeadName, dest: int = -1, source: int | None = 
     found, length = find_head(head, record.config), record.tokens.shape[1]
     dest = within(dest, length, "position")
     all_scores = _scores(frozen, found, dest)
-    chosen = int(all_scores.argmax()) if source is None else within(source, length, "position")
+    tie = score_tie(frozen, found, dest)
+    chosen = _highest(all_scores, tie) if source is None else within(source, length, "position")
     other = None if against is None else within(against, length, "position")
     _check(frozen, all_scores, dest, chosen, other)
     assert record.config.attention is not None, "whoever has heads has attention"
@@ -318,6 +320,7 @@ def attend(frozen: Frozen, head: HeadName, dest: int = -1, source: int | None = 
         positions=seen,
         scores=all_scores[seen],
         attention=frozen.pattern(found.layer, at)[found.head, 0, seen],
+        tie=tie,
     )
     return Attending(
         frozen=frozen,
@@ -343,6 +346,11 @@ def _scores(frozen: Frozen, head: Head, dest: int) -> Float[Tensor, " source"]:
     q = made[f"{site}queries"][:, head.head, None, dest, None]
     k = for_each_head(made[f"{site}keys"], attention.heads)[:, head.head, None]
     return scores(q, k, Rule(attention.mask, attention.scale), torch.tensor([dest]))[0, 0, 0]
+
+
+def _highest(found: Float[Tensor, " source"], tie: float) -> int:
+    """The first of the sources that tie for the highest score."""
+    return int((found.max() - found <= tie).int().argmax())
 
 
 def _check(frozen: Frozen, found: Float[Tensor, " source"], dest: int, source: int, against: int | None) -> None:

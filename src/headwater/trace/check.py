@@ -1,7 +1,7 @@
 """The certificate over every position and the whole vocabulary: do the parts add up to what the model says?"""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,13 @@ from headwater.show.text import written
 from headwater.show.values import Line, Panel, Progress, Table, silent
 from headwater.trace import push
 from headwater.trace.course import AttentionStep, FeedForwardStep, Given, NormStep, course
-from headwater.trace.frozen import Rows
 from headwater.trace.parts import Part, Split, Way
 from headwater.trace.run import Run
-from headwater.trace.terms import streams
+from headwater.trace.sized import Sized
+from headwater.trace.sizes import Sizes, furthest, rounding, squares
+from headwater.trace.terms import ByOrder, streams
 
 LOGITS_AT_ONCE = 2**23
-FEW = 64
-"""Positions at which what all heads wrote is made at once."""
 DEEP, WALKED = 6, 20
 """Levels that a sampled explanation is followed upstream, and parts that are taken apart to walk along its largest paths."""
 
@@ -124,10 +123,9 @@ class Check:
 @torch.no_grad()
 def check(run: Run, *, samples: int = 8, seed: int = 0, progress: Progress = silent) -> Check:
     """Add everything up, in every way, and compare."""
-    read, size = _by_components(run, torch.arange(run.tokens.shape[1]))
+    read = _by_components(run)
     progress("components", 0.2)
     by_order = streams(run).double()
-    size = size + by_order.square().sum(dim=(0, -1))
     progress("paths", 0.4)
     W_U, b_U = run.weights.W_U.double(), None if run.weights.b_U is None else run.weights.b_U.double()
     # The model's own numbers, as it makes them: row by row they would be rounded in another way.
@@ -135,73 +133,50 @@ def check(run: Run, *, samples: int = 8, seed: int = 0, progress: Progress = sil
     for rows, own in _logits(run, lambda share: progress("vocabulary", 0.4 + 0.4 * share)):
         for number, parts in enumerate((read, by_order.sum(dim=0))):
             off = (affine(parts[0, rows], W_U, b_U) - own).abs().amax(dim=-1)
-            apart[number].extend(map(_counted, floats(off)))
-    splits, sampled = _sampled(run, samples, seed)
+            apart[number].extend(furthest([each]) for each in floats(off))
+    splits, sampled, size = _sampled(run, samples, seed)
     progress("splits", 1.0)
     return Check(
         by_component=tuple(apart[0]),
         by_path=tuple(apart[1]),
         splits=splits,
         sampled=sampled,
-        bound=_bound(run, size, *_longest(run)),
+        bound=_bound(run, by_order, size),
         vocab=run.config.vocab,
         largest=float(run.logits.abs().max()),
     )
 
 
-@torch.no_grad()
-def rounding_bound(run: Run, positions: Sequence[int], tokens: Sequence[int]) -> float:
-    """What rounding may come to in sums of components that make the logits of some tokens, taken apart at some positions.
-
-    It is the bound of ``check``, of these positions and tokens only: so that it is had at once for one explanation of a long text.
-    """
-    at = torch.tensor(sorted({position % run.tokens.shape[1] for position in positions}))
-    columns, b_U = run.weights.W_U[:, list(tokens)].double(), run.weights.b_U
-    bias = 0.0 if b_U is None else float(b_U[list(tokens)].abs().sum())
-    return _bound(run, _by_components(run, at)[1], float(columns.square().sum(dim=0).sqrt().sum()), bias)
-
-
-def _by_components(run: Run, at: Rows) -> tuple[Float[Tensor, "batch row d_model"], Float[Tensor, "batch row"]]:
-    """What the unembedding reads, added up from every single write with the norms' scales held fixed; and the writes' squared lengths, added up."""
-    x = torch.zeros_like(run["embed"][:, at], dtype=torch.float64)[None]
-    size = torch.zeros_like(x[0, ..., 0])
+def _by_components(run: Run) -> Float[Tensor, "batch pos d_model"]:
+    """What the unembedding reads, added up from every single write with the norms' scales held fixed."""
+    x = torch.zeros_like(run["embed"], dtype=torch.float64)[None]
     for step in course(run.config):
         if isinstance(step, NormStep):
-            x, size = _normed(run, f"L{step.layer}.{step.norm}", at, x, size)
-            continue
-        for write in _writes(run, step, at):
-            x = x + write.double()
-            size = size + write.double().square().sum(dim=-1)
-    if isinstance(run.config.norm, PreNorm):
-        x, size = _normed(run, "final", at, x, size)
-    return x[0], size
+            x = _normed(run, f"L{step.layer}.{step.norm}", x)
+        else:
+            x = sum((write.double() for write in _writes(run, step)), x)
+    return (_normed(run, "final", x) if isinstance(run.config.norm, PreNorm) else x)[0]
 
 
-def _normed(run: Run, name: str, at: Rows, x: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+def _normed(run: Run, name: str, x: Tensor) -> Tensor:
     norm = run.config.norm
     assert not isinstance(norm, NoNorm), "asked only where there are norms"
-    weights, scale = run.weights.norm(name), run[f"{name}.scale"][:, at].double()
-    gain = 1.0 if weights.gain is None else float(weights.gain.double().square().mean())
-    bias = 0.0 if weights.bias is None else float(weights.bias.double().square().sum())
-    return push.through_norm(norm.norm, weights, scale, x), size * scale.square() * gain + bias
+    return push.through_norm(norm.norm, run.weights.norm(name), run[f"{name}.scale"].double(), x)
 
 
-def _writes(run: Run, step: Given | AttentionStep | FeedForwardStep, at: Rows) -> Iterator[Tensor]:
-    """Each thing that a step adds to the stream at some positions, by itself."""
+def _writes(run: Run, step: Given | AttentionStep | FeedForwardStep) -> Iterator[Tensor]:
+    """Each thing that a step adds to the stream, by itself."""
     match step:
         case Given(site=site):
-            yield run[site].expand_as(run["embed"])[:, at]
+            yield run[site].expand_as(run["embed"])
         case AttentionStep(layer=layer):
-            weights, mixed = run.weights.blocks[layer].attention, run[f"L{layer}.mixed"][:, :, at]
-            if len(at) <= FEW:
-                # All heads in one go; at all positions of a long text that would be too large.
-                yield from (mixed @ weights.W_O).unbind(dim=1)
-            else:
-                yield from (mixed[:, head] @ W_O for head, W_O in enumerate(weights.W_O))
+            weights, mixed = run.weights.blocks[layer].attention, run[f"L{layer}.mixed"]
+            # All heads in one go would be too large.
+            yield from (mixed[:, head] @ W_O for head, W_O in enumerate(weights.W_O))
             if weights.b_O is not None:
-                yield weights.b_O.expand(len(run.tokens), len(at), -1)
+                yield weights.b_O.expand_as(run["embed"])
         case FeedForwardStep(layer=layer):
-            yield run[f"L{layer}.feed_forward"][:, at]
+            yield run[f"L{layer}.feed_forward"]
 
 
 def _logits(run: Run, progress: Callable[[float], None]) -> Iterator[tuple[slice, Float[Tensor, "pos vocab"]]]:
@@ -213,17 +188,19 @@ def _logits(run: Run, progress: Callable[[float], None]) -> Iterator[tuple[slice
         progress(min(1.0, (start + size) / length))
 
 
-def _sampled(run: Run, samples: int, seed: int) -> tuple[float, int]:
-    """The largest certificate of some explanations, each followed upstream along parts drawn at random."""
+def _sampled(run: Run, samples: int, seed: int) -> tuple[float, int, float]:
+    """The largest certificate of some explanations, each followed upstream along parts drawn at random; how many; and the size of all that was added up."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(size: int) -> int:
         return int(torch.randint(size, (), generator=generator))
 
     found: list[float] = []
+    sized = Sized()
     for _ in range(samples):
-        split: Split = run.explain(draw(run.tokens.shape[1]), draw(run.config.vocab)).split(most=None)
-        found += [split.certificate, split.walk(budget=WALKED).certificate]
+        why: Split = run.explain(draw(run.tokens.shape[1]), draw(run.config.vocab))
+        split = sized.split(why.whole, "component")
+        found += [split.certificate, why.walk(budget=WALKED).certificate]
         for _ in range(DEEP):
             deeper: list[Part] = [part for part in split.parts if part.ways]
             if not deeper:
@@ -231,28 +208,18 @@ def _sampled(run: Run, samples: int, seed: int) -> tuple[float, int]:
             part = deeper[draw(len(deeper))]
             # Paths are walked from the top.
             ways: list[Way] = [way for way in part.ways if way != "path"]
-            split = part.split(ways[draw(len(ways))], most=None)
+            split = sized.split(part, ways[draw(len(ways))])
             found.append(split.certificate)
-    return max(map(_counted, found), default=0.0), len(found)
+    return furthest(found), len(found), sized.size
 
 
-def _counted(difference: float) -> float:
-    """What is no number is as far away as can be: ``max`` would pass it over."""
-    return math.inf if math.isnan(difference) else difference
+def _bound(run: Run, by_order: ByOrder, size: float) -> float:
+    """Of everything that was added up: ``headwater.trace.sizes`` has the formula.
 
-
-def _longest(run: Run) -> tuple[float, float]:
-    """The longest column of the unembedding, and its largest bias."""
-    longest = float(run.weights.W_U.double().square().sum(dim=0).sqrt().max())
-    return longest, 0.0 if run.weights.b_U is None else float(run.weights.b_U.abs().max())
-
-
-def _bound(run: Run, size: Float[Tensor, "batch row"], longest: float, bias: float) -> float:
-    """Rounding of ``n`` products, added up: about ``√n`` units in the last place of the sum of their sizes.
-
-    ``size`` is the squared lengths of all writes and of all orders, added up at each position as errors are that do not know of each other. Orders count by
-    themselves because they may be large where what was written is not: they cancel. Of hundreds of random models, badly conditioned ones
-    among them, the worst came to half of the bound; most, and those that are trained, come to some hundredths of it.
+    All that was written is carried on as if nothing cancelled; and orders count by themselves, as they are: they may be large where what was written is not.
+    ``size`` is that of the splits that were looked at.
     """
-    depth, unit = len(course(run.config)) + 1, torch.finfo(run.weights.dtype).eps
-    return 2 * unit * math.sqrt(run.config.d_model * depth) * (math.sqrt(float(size.max())) * longest + bias)
+    W_U, b_U = run.weights.W_U, run.weights.b_U
+    reached = Sizes(run.frozen).uncancelled() + squares(by_order)[:, 0].sum(dim=0)
+    longest, bias = float(squares(W_U.T).max()), 0.0 if b_U is None else float(b_U.abs().max())
+    return rounding(run, math.hypot(math.sqrt(float(reached.max()) * longest), bias, size))

@@ -27,6 +27,8 @@ class Competition:
     scores: Float[Tensor, " source"]
     attention: Float[Tensor, " source"]
     """``softmax(scores)``, unless somebody intervened."""
+    tie: float
+    """Scores that are no further apart are equal: which of them is larger is decided by rounding alone."""
 
     @property
     def score(self) -> float:
@@ -46,7 +48,8 @@ class Competition:
     @property
     def entropy(self) -> float:
         """Of the attention, in nats."""
-        return max(0.0, -float(torch.xlogy(self.attention.double(), self.attention.double()).sum()))
+        # It may be a little below zero; what is no number stays none.
+        return float((0.0 - torch.xlogy(self.attention.double(), self.attention.double()).sum()).clamp(min=0))
 
     @property
     def effective(self) -> float:
@@ -55,8 +58,8 @@ class Competition:
 
     @property
     def rank(self) -> int:
-        """The place of the source that is asked about among all, by score; 1 is the first."""
-        return 1 + int((self.scores > self.score).sum())
+        """The place of the source that is asked about among all, by score; 1 is the first, and those that tie share a place."""
+        return 1 + int((self.scores.double() - self.score > self.tie).sum())
 
     def table(self, most: int = 8) -> Table:
         """The sources with the highest scores, those that are asked about whatever their score is, and the others together."""

@@ -14,15 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from headwater.shapes import whole
-from headwater.trace.nodes import FeedForwardNode, HeadNode, NeuronNode, SourceNode, StreamNode
+from headwater.trace.nodes import HeadNode, SourceNode
 from headwater.trace.parts import Part, Split, Way
+from headwater.trace.sized import Sized, together
+from headwater.trace.sizes import furthest
 
 ROOT = "logit"
 LEAVES = ("embedding", "position", "bias", "token")
+TOGETHER = ("positions", "biases")
+"""Joints of what comes from many places: no one attention was paid to it."""
 MOST, BUDGET = 6, 40
 """Inflows of a joint that are told apart, and joints after which nothing more opens by itself, unless somebody asks otherwise."""
 SPLITS = 400
@@ -85,6 +86,8 @@ class Confluence:
     """How far the sum of the logit's own parts is from the model's number."""
     certificate: float
     """The largest such difference of all splits, and of all joints."""
+    size: float
+    """Of what size the numbers are that were added up: ``headwater.trace.sizes`` tells what rounding may come to in them."""
 
 
 def confluence(split: Split, asked: Asked, pause: Callable[[], object] = lambda: None) -> Confluence:
@@ -132,29 +135,43 @@ class _Place:
         return tuple(way for way in self.parts[0].ways if way != "path") if self.kind not in LEAVES else ()
 
 
+@dataclass(frozen=True)
+class _Looked:
+    """What a head paid to a source; from some of several destinations there is no one attention."""
+
+    at: tuple[int, int, tuple[int, ...], int]
+    """Layer and head, destinations, source."""
+    attention: float | None
+
+
 @dataclass
 class _Flowing:
     values: list[float] = field(default_factory=list[float])
-    attention: list[float] = field(default_factory=list[float])
+    looked: set[_Looked] = field(default_factory=set[_Looked])
     names: list[str] = field(default_factory=list[str])
+
+    @property
+    def attention(self) -> float | None:
+        """Where all of it was read by one head at one destination from one source."""
+        return next(iter(self.looked)).attention if len(self.looked) == 1 else None
 
 
 class _Growing:
     def __init__(self, split: Split, asked: Asked, pause: Callable[[], object]) -> None:
         self._asked, self._pause = asked, pause
-        root = Part(label=split.label, value=split.value, kind="group", facts=split.facts, node=split.node)
-        self.places = {ROOT: _Place(ROOT, "logit", split.facts, [root])}
+        self.places = {ROOT: _Place(ROOT, "logit", split.facts, [split.whole])}
         self.flows: dict[tuple[str, str], _Flowing] = {}
         self._apart: list[float] = []
         self._splits = 0
         self._heap: list[tuple[float, str]] = []
-        self._root = _all_parts(split) if asked.opened.get(ROOT) in (None, split.by) else None
+        self._split = split
         self._least = LEAST * math.fsum(abs(part.value) for part in split.parts)
-        self._main = split.certificate
+        self._main = math.nan
+        self._sized = Sized()
 
     def grow(self, given: Sequence[str] | None) -> None:
         """Open the logit; then what is given, or the largest joints for as long as there is room; then what was asked for."""
-        self._open(ROOT, self._asked.opened.get(ROOT))
+        self._open(ROOT, self._asked.opened.get(ROOT) or self._split.by)
         if given is None:
             self._by_itself()
         waiting = [*(given or ()), *self._asked.opened]
@@ -189,7 +206,7 @@ class _Growing:
     def _open(self, key: str, by: Way | None) -> None:
         place = self.places[key]
         place.by = by if by in place.ways else place.ways[0]
-        found = [self._parts(place, part) for part in _together(place.parts)]
+        found = [self._parts(place, part) for part in together(place.parts)]
         sums: dict[str, list[float]] = {}
         for part in (each for some in found for each in some):
             sums.setdefault(_key(part, place), []).append(part.value)
@@ -210,12 +227,14 @@ class _Growing:
     def _parts(self, place: _Place, part: Part) -> Sequence[Part]:
         self._pause()
         self._splits += 1
-        if place.key == ROOT and self._root is not None:
-            self._apart.append(self._main)
-            return self._root
-        split = part.split(place.by, most=None)
+        assert place.by is not None, "it is being opened"
+        is_there = place.key == ROOT and place.by == self._split.by
+        if is_there:
+            self._sized.meet(self._split.node)
+        split = self._split if is_there else self._sized.split(part, place.by)
         self._apart.append(split.certificate)
-        return split.parts
+        self._main = split.certificate if place.key == ROOT else self._main
+        return _all_parts(split) if is_there else split.parts
 
     def _flow(self, place: _Place, parts: Sequence[Part]) -> None:
         for part in parts:
@@ -225,9 +244,9 @@ class _Growing:
             elif _is_of_tokens(part):
                 # Nothing but embeddings, positions and biases is upstream of what the first layer reads.
                 for each in self._of_tokens(part):
-                    self._enter(_key(each, place), each, place, part.facts.get("attention"))
+                    self._enter(_key(each, place), each, place, _looked(part))
             else:
-                self._enter(key, part, place, part.facts.get("attention"))
+                self._enter(key, part, place, _looked(part))
 
     def _of_tokens(self, part: Part) -> Sequence[Part]:
         node = part.node
@@ -235,15 +254,15 @@ class _Growing:
         if node.head.step.reads == 1 and node.head.step.norm is None:
             # The embedding itself, and nothing else.
             return [replace(part, kind="embedding", node=None)]
-        split = part.split("component", most=None)
+        split = self._sized.split(part, "component")
         self._apart.append(split.certificate)
         return split.parts
 
-    def _enter(self, key: str, part: Part, into: _Place, attention: float | None) -> None:
+    def _enter(self, key: str, part: Part, into: _Place, looked: _Looked | None) -> None:
         flowing = self.flows.setdefault((key, into.key), _Flowing())
         flowing.values.append(part.value)
-        if attention is not None:
-            flowing.attention.append(attention)
+        if looked is not None and key not in TOGETHER:
+            flowing.looked.add(looked)
         name = (
             part.facts.get("name", "")
             if part.kind == "bias"
@@ -299,13 +318,14 @@ class _Growing:
                     target=target,
                     value=value,
                     share=abs(value) / sizes[target] if sizes[target] else 0.0,
-                    attention=each.attention[0] if len(each.attention) == 1 else None,
+                    attention=each.attention,
                     names=tuple(each.names),
                 )
                 for source, target, value, each in sorted(flows, key=lambda flow: -abs(flow[2]))
             ),
             main=self._main,
-            certificate=max([*apart, *self._apart]),
+            certificate=furthest([*apart, *self._apart]),
+            size=self._sized.size,
         )
 
 
@@ -314,45 +334,17 @@ def _all_parts(split: Split) -> list[Part]:
     return [each for part in split.parts for each in (part.split(most=None).parts if part.kind == "remainder" else [part])]
 
 
-def _together(parts: Sequence[Part]) -> list[Part]:
-    """Parts of one place as few: what is asked of the same component at the same positions along several paths is asked at once, their covectors added up."""
-    found: dict[object, list[Part]] = {}
-    for number, part in enumerate(parts):
-        node = part.node.read() if isinstance(part.node, SourceNode | NeuronNode) else part.node
-        match node:
-            case StreamNode(question=question):
-                same: object = ("stream", question.stage, tuple(whole(question.at)))
-            case HeadNode() | FeedForwardNode():
-                same = (type(node), node.step, getattr(node, "head", None), tuple(whole(node.at)))
-            case _:
-                same = number
-        found.setdefault(same, []).append(replace(part, node=node))
-    return [some[0] if len(some) == 1 else _sum(some) for some in found.values()]
-
-
-def _sum(parts: list[Part]) -> Part:
-    nodes = [part.node for part in parts]
-    first, value = nodes[0], math.fsum(part.value for part in parts)
-    if isinstance(first, StreamNode):
-        questions = [node.question for node in nodes if isinstance(node, StreamNode)]
-        names = {name for each in questions for name in each.constants}
-        constants = {
-            name: _added([each.constants[name] for each in questions if name in each.constants]) for name in sorted(names)
-        }
-        asked = replace(questions[0], q=_added([each.q for each in questions]), constants=constants)
-        return replace(parts[0], value=value, node=replace(first, question=asked))
-    assert isinstance(first, HeadNode | FeedForwardNode), "what _together puts together"
-    q = _added([node.q for node in nodes if isinstance(node, HeadNode | FeedForwardNode)])
-    return replace(parts[0], value=value, node=replace(first, q=q))
-
-
-def _added(tensors: list[Tensor]) -> Tensor:
-    return torch.stack(tensors).sum(dim=0)
-
-
 def _is_end(key: str) -> bool:
     # What the first layer reads is told by tokens at once.
-    return key.startswith(("token@", "L0@")) or key in ("positions", "biases")
+    return key.startswith(("token@", "L0@")) or key in TOGETHER
+
+
+def _looked(part: Part) -> _Looked | None:
+    node = part.node
+    if not isinstance(node, SourceNode):
+        return None
+    head = node.head
+    return _Looked((head.step.layer, head.head, tuple(whole(head.at)), node.position), part.facts.get("attention"))
 
 
 def _is_of_tokens(part: Part) -> bool:
@@ -364,7 +356,7 @@ def _kind(part: Part) -> str:
 
 
 def _facts(key: str, part: Part) -> dict[str, Any]:
-    if key in ("positions", "biases"):
+    if key in TOGETHER:
         return {}
     own = {name: value for name, value in part.facts.items() if name != "attention"}
     return own | ({"layer": part.node.head.step.layer} if isinstance(part.node, SourceNode) else {})

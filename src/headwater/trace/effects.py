@@ -169,7 +169,7 @@ def effects(
         answer = logits[token] if against is None else logits[token] - logits[against]
         # What had no probability before has no share in the divergence, whatever became of it.
         share = torch.where(before.isneginf(), 0.0, before.exp() * (before - said))
-        return Reading(float(answer), float(said[token].exp()), float(said[token]), max(0.0, float(share.sum())))
+        return Reading(float(answer), float(said[token].exp()), float(said[token]), float(share.sum().clamp(min=0)))
 
     found: list[Effect] = []
     as_it_was = read(run)

@@ -3,6 +3,7 @@
 Nothing here is as large as a whole pattern unless all positions are asked for.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,13 +20,26 @@ from headwater.model.positions import Placed, for_each_head
 from headwater.model.record import Record
 from headwater.model.taps import NOBODY, Chain, Enough, Fetcher, Look, Recorder
 from headwater.model.weights import BlockWeights
-from headwater.shapes import whole
+from headwater.shapes import floats, whole
 from headwater.text.spoken import Spoken
 from headwater.trace.course import AttentionStep, FeedForwardStep, NormStep
 from headwater.trace.pull import Covectors, Pulled, through_norm
 
 Rows = Int[Tensor, " row"]
 """The positions that a question is about."""
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """What heads read from each source."""
+
+    values: Float[Tensor, "head source"]
+    attention: Float[Tensor, "head source"] | None
+    """None from several destinations: each has its own."""
+
+    def paid(self, head: int) -> Sequence[float | None]:
+        """The attention of a head to each source, for Python."""
+        return [None] * self.values.shape[1] if self.attention is None else floats(self.attention[head])
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +81,14 @@ class Frozen:
             return (self.record[f"L{layer}.head_writes"][0][:, at] * q[..., None, :, :]).sum(dim=-1)
         return (self.mixed(layer, at) * wanted).sum(dim=-1)
 
-    def sources(
-        self, layer: int, at: Rows, wanted: Float[Tensor, "head row d_head"]
-    ) -> tuple[Float[Tensor, "head source"], Float[Tensor, "head source"]]:
+    def sources(self, layer: int, at: Rows, wanted: Float[Tensor, "head row d_head"]) -> Looked:
         """What each head has in an answer from each position that it read, without ``b_V``; and the attention that it paid to it."""
         weights, values = self.block(layer).attention, self.record[f"L{layer}.values"]
         if weights.b_V is not None:
             values = values - weights.b_V[:, None]
         pattern = self.pattern(layer, at)
         said = einsum(wanted, for_each_head(values, len(pattern))[0], "head row d_head, head source d_head -> head row source")
-        return (pattern * said).sum(dim=1), pattern.sum(dim=1)
+        return Looked((pattern * said).sum(dim=1), pattern[:, 0] if len(at) == 1 else None)
 
     def mixed(self, layer: int, at: Rows) -> Float[Tensor, "head row d_head"]:
         """What each head of a layer mixed."""
@@ -96,19 +108,26 @@ class Frozen:
     @torch.no_grad()
     def gates(self, layer: int, at: Rows) -> Float[Tensor, "row d_mlp"]:
         """What the neurons of a layer were multiplied by."""
-        return self._feed_forward(layer, "gates", at)
+        return self._feed_forward(layer, ["gates"], at)[0]
 
     @torch.no_grad()
     def neurons(self, layer: int, at: Rows) -> Float[Tensor, "row d_mlp"]:
         """What the neurons of a layer said."""
-        return self._feed_forward(layer, "neurons", at)
+        return self._feed_forward(layer, ["neurons"], at)[0]
 
-    def _feed_forward(self, layer: int, what: str, at: Rows) -> Tensor:
-        """A site of a feed-forward layer at some positions only; an intervention may look at all of them, so that it gets all."""
-        record, site = self.record, f"L{layer}.{what}"
-        if site in record.kept or self.edited:
-            return self.rows(site, at)
-        fetcher = Fetcher([site])
+    @torch.no_grad()
+    def opened(self, layer: int, at: Rows) -> tuple[Float[Tensor, "row d_mlp"], Float[Tensor, "row d_mlp"]]:
+        """Both of them: gates and neurons."""
+        gates, neurons = self._feed_forward(layer, ["gates", "neurons"], at)
+        return gates, neurons
+
+    def _feed_forward(self, layer: int, what: list[str], at: Rows) -> list[Tensor]:
+        """Sites of a feed-forward layer at some positions only; an intervention may look at all of them, so that it gets all."""
+        record, sites = self.record, [f"L{layer}.{each}" for each in what]
+        found = {site: self.rows(site, at) for site in sites if self.edited or site in record.kept}
+        if len(found) == len(sites):
+            return [found[site] for site in sites]
+        fetcher = Fetcher([site for site in sites if site not in found])
         look = Look(Chain(Recorder(["*.scale", "*.gates"]), fetcher), f"L{layer}.")
         block = Block(record.config, self.block(layer), Placed(), look)
         x = self.rows(f"L{layer}.in", at)[None]
@@ -116,7 +135,8 @@ class Frozen:
             x = x + self.rows(f"L{layer}.attention", at)
         with suppress(Enough):
             block.feed_forward(block.norm_1(x) if isinstance(record.config.norm, PostNorm) else block.norm_2(x))
-        return fetcher.kept[site][0]
+        found |= {site: value[0] for site, value in fetcher.kept.items()}
+        return [found[site] for site in sites]
 
     def through(self, step: AttentionStep | FeedForwardStep | NormStep, at: Rows, q: Covectors) -> Pulled:
         """Through the norm of a step, if it has one; constants go by the norm's name."""

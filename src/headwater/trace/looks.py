@@ -27,6 +27,7 @@ from headwater.model.positions import for_each_head
 from headwater.shapes import floats
 from headwater.trace.frozen import Frozen
 from headwater.trace.question import check_one_text
+from headwater.trace.sizes import squares
 
 View: TypeAlias = Literal["pattern", "weighted", "scores"]
 AT_ONCE = 2**23
@@ -67,7 +68,8 @@ def cells(found: Float[Tensor, "dest source"]) -> Float32[Tensor, "dest source"]
 
 def _lengths(frozen: Frozen, head: Head) -> Float[Tensor, " source"]:
     values = frozen.record[f"L{head.layer}.values"][0, key_head(frozen.record.config, head)]
-    return (values @ frozen.block(head.layer).attention.W_O[head.head]).square().sum(dim=-1).sqrt()
+    writes = values @ frozen.block(head.layer).attention.W_O[head.head]
+    return squares(writes).sqrt().to(values.dtype)
 
 
 def _is_told(frozen: Frozen, site: str) -> bool:
@@ -205,7 +207,8 @@ def _even(frozen: Frozen) -> float | None:
 
 def _told(heads: list[Head], length: int, numbers: Float[Tensor, "number head"], even: float | None) -> tuple[Looks, ...]:
     names, found = ("previous", "own", "first", "entropy"), list[Looks]()
-    for head, (*sums, longest) in zip(heads, map(floats, numbers.T), strict=True):
-        means = {name: None if length < 2 else max(0.0, each / (length - 1)) for name, each in zip(names, sums, strict=True)}
+    # Entropies may be a little below zero; what is no number stays none.
+    for head, (*sums, longest) in zip(heads, map(floats, numbers.clamp(min=0).T), strict=True):
+        means = {name: None if length < 2 else each / (length - 1) for name, each in zip(names, sums, strict=True)}
         found.append(Looks(head=head, even=even, longest=longest, **means))
     return tuple(found)

@@ -128,7 +128,8 @@ class HeadNode:
         """One part for each position that it read, and one for ``b_V``."""
         layer = self.step.layer
         wanted = wanted_of_heads(self.frozen.block(layer).attention, self.q)
-        values, attention = (floats(each[self.head]) for each in self.frozen.sources(layer, self.at, wanted))
+        looked = self.frozen.sources(layer, self.at, wanted)
+        values, attention = floats(looked.values[self.head]), looked.paid(self.head)
         seen = range(last_position(self.frozen, self.at) + 1)
         return [*(self.source(at, values[at], attention[at]) for at in seen), *bias_parts(self.biases(wanted))]
 
@@ -141,15 +142,15 @@ class HeadNode:
         own = bias[self.head * len(bias) // self.frozen.record.config.heads]
         return {f"L{layer}H{self.head}.b_V": (wanted[self.head] @ own * looks).sum()}
 
-    def source(self, position: int, value: float, attention: float) -> Part:
-        """What it has from one position."""
-        place = self.frozen.place(position)
+    def source(self, position: int, value: float, attention: float | None) -> Part:
+        """What it has from one position; asked at several destinations, it paid no one attention to it."""
+        place, paid = self.frozen.place(position), {} if attention is None else {"attention": attention}
         return Part(
             label=f"skip-trigram {place} … {self.says}" if self.says else place,
             value=value,
             kind="source",
-            note=f"attention {attention:.2f}",
-            facts={"position": position, "attention": attention} | token_facts(self.frozen, position),
+            note="" if attention is None else f"attention {attention:.2f}",
+            facts={"position": position} | paid | token_facts(self.frozen, position),
             node=SourceNode(self, position),
         )
 

@@ -139,6 +139,11 @@ class Split(Displayed):
         labels = [part.facts.get("name", part.label) for part in self.parts]
         raise InputError(f"no part is called {label!r:.80}", "a part that is listed", did_you_mean(label, labels))
 
+    @property
+    def whole(self) -> Part:
+        """The number, not taken apart."""
+        return Part(label=self.label, value=self.value, kind="group", facts=self.facts, node=self.node)
+
     def split(self, by: Way | None = None, *, most: int | None = MOST) -> "Split":
         """The same number, taken apart another way."""
         return self._again(take_apart(self.label, self.value, self.node, by, most=most, ending=self.ending))

@@ -4,18 +4,19 @@ What is open is told as in an address: ``L1H3@4,-L0H2@4,+logit,L0.feed_forward@4
 apart and takes a feed-forward layer apart by its neurons.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
 from headwater.errors import InputError
 from headwater.show.widgets import Drawing
-from headwater.trace.check import rounding_bound
-from headwater.trace.confluence import BUDGET, MOST, ROOT, Asked, Confluence, Flow, Joint, confluence
+from headwater.trace.confluence import BUDGET, MOST, ROOT, Asked, Flow, Joint, confluence
 from headwater.trace.nodes import StreamNode
 from headwater.trace.parts import Split, Way
 from headwater.trace.patterns import token_told
 from headwater.trace.run import Run
+from headwater.trace.sizes import logit_size, rounding
 
 WAYS: tuple[Way, ...] = get_args(Way)
 FACTS = ("position", "dest_id", "id", "probability")
@@ -67,16 +68,16 @@ def river_told(why: Split, asked: Asked, stop: Callable[[], None] = lambda: None
         "against_probability": facts.get("against_probability"),
         "main": found.main,
         "certificate": found.certificate,
-        "bound": _bound(run, why, found),
+        "bound": logit_bound(run, why, found.size),
         "nodes": [_node(joint) for joint in found.joints],
         "links": [_link(flow) for flow in found.flows],
     }
 
 
-def _bound(run: Run, why: Split, found: Confluence) -> float:
-    """What rounding may come to in all that is drawn."""
-    at = {joint.facts["position"] for joint in found.joints if isinstance(joint.facts.get("position"), int)}
-    return rounding_bound(run, sorted(at), logits_of(why))
+def logit_bound(run: Run, why: Split, size: float) -> float:
+    """What rounding may come to in an explained logit that numbers of some size were added up to."""
+    own = logit_size(run.frozen, why.facts["position"], logits_of(why), centred=bool(why.facts.get("centred")))
+    return rounding(run, math.hypot(own, size))
 
 
 def logits_of(why: Split) -> list[int]:

@@ -69,8 +69,10 @@ def score_bound(queries: Side, keys: Side, scale: float) -> float:
     weights, depth = frozen.record.weights, queries.step.reads + 2
     reached = [float(reach(side).sum(dim=-1).sqrt().sum()) for side in (queries, keys)]
     lengths = [float(side.each().double().square().sum(dim=-1).sqrt().sum()) for side in (queries, keys)]
-    met = reached[0] * lengths[1] + lengths[0] * reached[1]
-    return 2 * torch.finfo(weights.dtype).eps * math.sqrt(frozen.record.config.d_model * depth) * scale * met
+    met, kind = reached[0] * lengths[1] + lengths[0] * reached[1], torch.finfo(weights.dtype)
+    # What underflows in a query meets the key, and the other way round; and the score itself may.
+    lost = kind.tiny * (1 + scale * sum(lengths))
+    return 2 * math.sqrt(frozen.record.config.d_model * depth) * (kind.eps * scale * met + lost)
 
 
 def reach(side: Side) -> Float[Tensor, "row d_head"]:

@@ -5,7 +5,8 @@ in the sum, and none of them is walked. Kept apart are only their orders: by how
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -17,6 +18,7 @@ from headwater.trace.frozen import Frozen
 from headwater.trace.pull import Covectors, Pulled, of_output_bias, through_feed_forward, through_heads, wanted_of_heads
 from headwater.trace.push import added
 from headwater.trace.question import Question
+from headwater.trace.sizes import Sizes, shared, squares
 
 ByPlace = Mapping[str, Float[Tensor, "_ *many pos"]]
 """By order, as far as there are any; by question; by position."""
@@ -44,6 +46,8 @@ class Swept:
     that these do not add up; tokens, positions and constants do."""
     layers: ByPlace
     """The same for all that a layer wrote (``L0``), as the layers after it see it."""
+    size: Float[Tensor, "*many"]
+    """Of what size the numbers are that were added up on the way, as ``headwater.trace.sizes`` has it."""
 
     def tokens(self) -> Float[Tensor, "*many pos"]:
         """What each token's own embedding comes to, over paths of all orders."""
@@ -79,9 +83,18 @@ class _Sweep:
     layers: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     pending: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
     """What components ask of the stages that they read."""
+    size: Tensor | float = 0.0
+    """The squares of all sizes so far."""
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """Of what was written."""
+        return Sizes(self.frozen)
 
     def take(self, step: Step, q: Covectors, alone: Covectors) -> tuple[Covectors, Covectors]:
         """Past one step; ``alone`` is the question that reaches it along the stream, past no other component of its layer."""
+        if not isinstance(step, NormStep):
+            self.size = self.size + (squares(q) * self.sizes.written(step, self.at)).sum(dim=(0, -1))
         match step:
             case Given(site=site):
                 self.given[site] = (self.frozen.rows(site, self.at) * q).sum(dim=-1)
@@ -93,7 +106,9 @@ class _Sweep:
                 heads = self.frozen.heads(layer, self.at, q, wanted)
                 self.writes |= {f"L{layer}H{head}": heads[..., head, :] for head in range(heads.shape[-2])}
                 self._add(layer, f"L{layer}.attention", alone)
-                pulled = self._note(through_heads(weights, self.frozen.pattern(layer, self.at), wanted), layer)
+                pattern = self.frozen.pattern(layer, self.at)
+                self.size = self.size + self.sizes.of_heads(layer, self.at, wanted, shared(pattern)).sum(dim=(0, -1))
+                pulled = self._note(through_heads(weights, pattern, wanted), layer)
                 self._note(Pulled(q, of_output_bias(weights, q)), layer)
                 self._ask(step, torch.cat([torch.zeros_like(pulled[:1]), pulled]) if self.orders else pulled)
             case FeedForwardStep(layer=layer):
@@ -101,9 +116,19 @@ class _Sweep:
                 self._add(layer, f"L{layer}.feed_forward", alone)
                 weights = self.frozen.block(layer).feed_forward
                 assert weights is not None, "a step that the model has"
-                pulled = through_feed_forward(weights, self.frozen.gates(layer, self.at), q)
+                gates, neurons = self.frozen.opened(layer, self.at)
+                self.size = self.size + self.sizes.of_neurons(layer, neurons, q).sum(dim=0)
+                pulled = through_feed_forward(weights, gates, q)
                 self._ask(step, self._note(pulled, layer))
         return q, alone
+
+    def arrived(self, q: Covectors, asked: Mapping[str, Tensor]) -> Swept:
+        """At the embeddings; ``asked`` are the constants that the question brought with it."""
+        swept = Swept(
+            q, self.given, self.constants, asked, _downstream(self.writes), _downstream(self.layers), torch.as_tensor(self.size)
+        )
+        biases = sum((value.double().square() for value in swept.biases().values()), swept.size)
+        return replace(swept, size=torch.as_tensor(biases).sqrt())
 
     def _add(self, layer: int, site: str, alone: Covectors) -> None:
         written = (self.frozen.rows(site, self.at) * alone).sum(dim=-1)
@@ -148,8 +173,7 @@ def sweep(record: Record, question: Question, *, orders: bool = False, listen: C
         if getattr(step, "layer", None) != layer:
             alone, layer = q, getattr(step, "layer", None)
         q, alone = on_its_way.take(step, q, alone)
-    found = on_its_way
-    return Swept(q, found.given, found.constants, question.constants, _downstream(found.writes), _downstream(found.layers))
+    return on_its_way.arrived(q, question.constants)
 
 
 def _downstream(names: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -44,6 +44,8 @@ class Totals:
     writes: Mapping[str, Float[Tensor, " asked"]]
     """Each head (``L0H3``) and feed-forward layer (``L0.feed_forward``)."""
     layers: Mapping[str, Float[Tensor, " asked"]]
+    size: Float[Tensor, " asked"]
+    """Of what size the numbers are that were added up: ``headwater.trace.sizes`` tells what rounding may come to in them."""
 
     @property
     def certificate(self) -> float:
@@ -177,6 +179,7 @@ def _of(frozen: Frozen, question: Question, asked: tuple[Tensor, Tensor, Tensor]
         biases=swept.biases(),
         writes={name: value.sum(dim=(0, -1)) for name, value in swept.writes.items()},
         layers={name: value.sum(dim=(0, -1)) for name, value in swept.layers.items()},
+        size=swept.size,
     )
 
 
@@ -196,4 +199,5 @@ def _joined(frozen: Frozen, pieces: list[Totals]) -> Totals:
         biases=named("biases"),
         writes=named("writes"),
         layers=named("layers"),
+        size=torch.cat([piece.size for piece in pieces]),
     )

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from headwater.shapes import floats
 from headwater.trace.course import layer_of
+from headwater.trace.frozen import Looked
 from headwater.trace.nodes import HeadNode, StreamNode, bias_parts, last_position, token_facts
 from headwater.trace.parts import Group, Part, Way, group
 from headwater.trace.pull import wanted_of_heads
-from headwater.trace.sweep import sweep
+from headwater.trace.sweep import Swept, sweep
 
 
 def by_head(node: StreamNode) -> list[Part]:
@@ -39,26 +40,24 @@ def by_source(node: StreamNode) -> list[Part]:
     rest = [part for part in parts if not isinstance(part.node, HeadNode)]
     if not heads:
         return _by_kind(rest)
-    read: list[Tensor] = []
+    read: list[Looked] = []
     for _, layer in groupby(heads, key=lambda head: head.step.layer):
         some = list(layer)
         wanted = wanted_of_heads(frozen.block(some[0].step.layer).attention, some[0].q)
-        read.append(torch.stack(frozen.sources(some[0].step.layer, node.question.at, wanted)))
+        read.append(frozen.sources(some[0].step.layer, node.question.at, wanted))
         rest += [bias for head in some for bias in bias_parts(head.biases(wanted))]
-    values, attention = torch.cat(read, dim=1)
+    values = torch.cat([each.values for each in read])
+    paid = [each.paid(head) for each in read for head in range(len(each.values))]
     last = last_position(frozen, node.question.at)
-    told = [_from(node, heads, at, values[:, at], attention[:, at]) for at in range(last + 1)]
+    told = [_from(node, heads, at, values[:, at], [row[at] for row in paid]) for at in range(last + 1)]
     return [*told, *_by_kind(rest)]
 
 
-def _from(node: StreamNode, heads: list[HeadNode], position: int, values: Tensor, attention: Tensor) -> Part:
+def _from(node: StreamNode, heads: list[HeadNode], position: int, values: Tensor, paid: list[float | None]) -> Part:
     """What all heads read at a position; each of them only when somebody asks."""
 
     def members() -> list[Part]:
-        found = [
-            head.source(position, *each)
-            for head, each in zip(heads, zip(floats(values), floats(attention), strict=True), strict=True)
-        ]
+        found = [head.source(position, *each) for head, each in zip(heads, zip(floats(values), paid, strict=True), strict=True)]
         names = [f"L{head.step.layer}H{head.head}" for head in heads]
         return [
             replace(part, label=f"{name} {part.label}", facts={**part.facts, "head": name})
@@ -72,8 +71,12 @@ def _from(node: StreamNode, heads: list[HeadNode], position: int, values: Tensor
 
 def by_token(node: StreamNode) -> list[Part]:
     """Everything, down to the tokens that it came from, through whatever lies between."""
-    frozen, swept = node.frozen, sweep(node.frozen.record, node.question)
-    last, placed = last_position(frozen, node.question.at), swept.positions()
+    return tokens_of(node, sweep(node.frozen.record, node.question))
+
+
+def tokens_of(node: StreamNode, swept: Swept) -> list[Part]:
+    """The same, of a question that was swept."""
+    frozen, last, placed = node.frozen, last_position(node.frozen, node.question.at), swept.positions()
     tokens = [
         Part(label=frozen.place(at), value=value, kind="token", facts={"position": at} | token_facts(frozen, at))
         for at, value in enumerate(floats(swept.tokens())[: last + 1])
@@ -88,7 +91,11 @@ def by_token(node: StreamNode) -> list[Part]:
 
 def by_order(node: StreamNode) -> list[Part]:
     """By how many heads a path goes on its way to the answer."""
-    swept = sweep(node.frozen.record, node.question, orders=True)
+    return orders_of(node, sweep(node.frozen.record, node.question, orders=True))
+
+
+def orders_of(node: StreamNode, swept: Swept) -> list[Part]:
+    """The same, of a question that was swept, its orders apart."""
     values = floats(swept.orders())
     last = max((number for number, value in enumerate(values) if value), default=0)
     orders = [_order(node.beyond + number, value) for number, value in enumerate(values[: last + 1])]

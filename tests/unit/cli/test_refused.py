@@ -32,11 +32,12 @@ def one_thread(monkeypatch):
 
 @pytest.fixture
 def made(tmp_path):
-    """A model without words, with weights so many times as large as usual."""
+    """A model without words, with weights so many times as large as usual, and some by themselves."""
 
-    def build(factor=1.0):
+    def build(factor=1.0, **factors):
         drawn = Weights.draw(CONFIG, seed=0).tensors()
-        weights = Weights.assemble(CONFIG, laid_out({name: factor * tensor for name, tensor in drawn.items()}))
+        larger = {name: factors.get(name, factor) * tensor for name, tensor in drawn.items()}
+        weights = Weights.assemble(CONFIG, laid_out(larger))
         Model(weights).save(tmp_path / "model")
         return tmp_path / "model"
 
@@ -97,6 +98,15 @@ def test_a_run_that_overflowed_is_refused_by_name(made, verb):
     head = {"head": "L1H0"} if verb is attend else {}
     with pytest.raises(InputError, match=r"NaN or infinity in L0\.mixed"):
         verb(made(1e15), ids="1,2,3", json=True, **head)
+
+
+def test_logits_that_overflow_are_refused_though_the_stream_does_not(made):
+    with pytest.raises(InputError, match="NaN or infinity in logits"):
+        explain(made(**{"embed.W_E": 1e6, "unembed.W_U": 1e37}), ids="1,2,3", json=True)
+
+
+def test_logits_that_might_overflow_by_their_sizes_and_do_not_are_told(made):
+    explain(made(**{"unembed.W_U": 1e37}), ids="1,2,3", json=True)
 
 
 def test_seeds_and_samples_are_within_bounds(made):

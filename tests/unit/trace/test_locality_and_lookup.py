@@ -8,6 +8,7 @@ import torch
 from headwater.errors import InputError
 from headwater.model.config import Attention, FeedForward, LearnedPositions, ModelConfig, PostNorm, PreNorm
 from headwater.model.record import record
+from headwater.trace.run import Run
 from headwater.trace.view.locality import alone, locality
 from headwater.trace.view.lookup import head_lookup, lookup
 from strategies import random_tokens, random_weights
@@ -82,6 +83,33 @@ def test_ties_give_the_mean_of_their_values():
     assert found.hard.tolist() == [2.0]
     assert found.gap == 1.0
     assert "a tie" in found.tables()[0].title
+
+
+def test_scores_whose_difference_is_rounding_tie():
+    """Two tokens whose embeddings are two units in the last place apart."""
+    config = ModelConfig(vocab=9, context=64, d_model=64, layers=1, attention=Attention(heads=4, d_head=16))
+    weights = random_weights(config, 0, torch.float32)
+    W_E = weights.tensors()["embed.W_E"].clone()
+    W_E[1] = W_E[0] * (1 + 2 * torch.finfo(torch.float32).eps)
+    run = Run.of(record(weights.changed({"embed.W_E": W_E}), torch.tensor([[0, 1] * 20])))
+    assert len(set(run.looks("L0H1", "scores")[-1].tolist())) > 1
+    found = head_lookup(run, "L0H1", -1, [1e6])
+    assert found.best == tuple(range(40))
+    assert found.gap == float("inf")
+    assert float(found.distance) == pytest.approx(0, abs=1e-9)
+    assert all(run.attend("L0H1", -1, source).competition.rank == 1 for source in (0, 1, 39))
+    assert run.attend("L0H1").source == 0
+
+
+def test_what_differs_by_more_than_rounding_does_not_tie():
+    config = ModelConfig(vocab=9, context=8, d_model=8, layers=1, attention=Attention(heads=2, d_head=4))
+    run = Run.of(record(random_weights(config, 0, torch.float32), torch.arange(8)[None]))
+    scores = run.looks("L0H1", "scores")[-1]
+    why = run.attend("L0H1")
+    assert 0 < why.competition.tie < 1e-4
+    assert why.source == int(scores.argmax())
+    assert head_lookup(run, "L0H1").best == (why.source,)
+    assert [run.attend("L0H1", -1, at).competition.rank for at in scores.argsort(descending=True).tolist()] == list(range(1, 9))
 
 
 def test_where_all_tie_nothing_is_missing_and_json_has_no_infinity():

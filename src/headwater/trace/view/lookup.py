@@ -24,7 +24,9 @@ from headwater.shapes import floats, whole
 from headwater.show.html import fragment
 from headwater.show.text import written
 from headwater.show.values import Line, Panel, Table
+from headwater.trace.frozen import Frozen
 from headwater.trace.question import check_one_text, within
+from headwater.trace.sizes import score_tie
 from headwater.trace.view.normed import length, numbers
 
 BETAS = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0)
@@ -137,8 +139,11 @@ def lookup(
     *,
     label: str = "lookup",
     sources: Sequence[str] | None = None,
+    tie: float = 0.0,
 ) -> Lookup:
     """Look a query up, given its scores; for a query ``q`` and keys ``k`` these are ``k @ q``, times ``1/√d_head`` where attention is scaled.
+
+    Scores that are no more than ``tie`` below the best are taken to be the best one.
 
     >>> found = lookup(torch.tensor([0.0, 0.0, -1.0]), torch.tensor([[1.0], [3.0], [9.0]]), [1000.0])
     >>> found.best, found.hard.tolist(), found.soft.tolist()
@@ -151,6 +156,7 @@ def lookup(
             f"{len(scores)} scores for {len(values)} values", "a number for each value", "leave out what is masked"
         )
     scores, values = scores.double(), values.double()
+    scores = scores.where(scores < scores.max() - tie, scores.max())
     # Differences to the best, so that large β do not overflow.
     below = scores - scores.max()
     weights = (torch.tensor(betas, dtype=torch.float64)[:, None] * below).softmax(dim=-1)
@@ -185,7 +191,7 @@ def head_lookup(
 ) -> Lookup:
     """What a head of a run looked up at ``dest``; its scores times 1, and times other β.
 
-    ``sources`` are names for all positions of the text.
+    ``sources`` are names for all positions of the text. Scores whose difference is rounding tie.
     """
     found = find_head(head, record.config)
     check_one_text(record)
@@ -200,4 +206,5 @@ def head_lookup(
         betas,
         label=f"{found} at position {at}",
         sources=[names[source] for source in whole(allowed)],
+        tie=score_tie(Frozen(record), found, at),
     )

@@ -109,8 +109,8 @@ def _steps(norm: LayerNorm | RMSNorm, weights: NormWeights, x: Tensor) -> tuple[
 
 
 def length(x: Float[Tensor, "pos d_model"]) -> Measured:
-    """``‖x‖`` at each position."""
-    return x.square().sum(dim=-1).sqrt()
+    """``‖x‖`` at each position, in double precision."""
+    return x.double().square().sum(dim=-1).sqrt()
 
 
 def angle(x: Float[Tensor, "pos d_model"], y: Float[Tensor, "pos d_model"]) -> Measured:

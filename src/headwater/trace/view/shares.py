@@ -131,7 +131,8 @@ class _Sharing:
             if name in (stage.name, *stage.also) and number not in self.asked:
                 x = self.seen[name]
                 self.asked.append(number)
-                self.questions.append(x / x.square().sum(dim=-1, keepdim=True))
+                # Squares in double precision: in single those of 10²⁰ would be infinite.
+                self.questions.append((x / x.double().square().sum(dim=-1, keepdim=True)).to(x))
 
     def copy(self, name: str, norm: str, weights: NormWeights | None) -> None:
         """Ask about a copy, and go on with what it is a copy of; ``weights`` are those of the norm that made it."""
