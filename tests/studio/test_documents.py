@@ -11,6 +11,7 @@ import torch
 from starlette.testclient import TestClient
 
 import headwater as hw
+from headwater.claims.figures.attended import telling
 from headwater.claims.labels import number
 from headwater.claims.registry import TITLES, all_claims, code_of
 from headwater.model.config import Attention, FeedForward, GatedFeedForward, ModelConfig, NoNorm, PostNorm, PreNorm, RMSNorm
@@ -260,6 +261,14 @@ def test_equations_and_words_are_those_of_the_block(get, model, letter, latex, w
     told = get("/block", model=model, text=IDS)
     assert next(step["equation"]["latex"] for step in told["steps"] if letter in step["letters"]) == latex
     assert (told["norm"], told["mask"]) == words
+
+
+def test_a_head_is_chosen_by_all_that_it_may_look_at(get):
+    ids = [int(each) for each in IDS.removeprefix("ids:").split(",")]
+    pattern = hw.Model(random_weights(KINDS["full"], 3, torch.float32)).record(ids)["L0.pattern"][0]
+    expected = [f"L0H{telling(pattern[:, at].double())}" for at in range(len(ids))]
+    assert len(set(expected)) > 1
+    assert [get("/lookup", model="full", text=IDS, position=at)["head"] for at in range(len(ids))] == expected
 
 
 def test_a_walk_says_what_the_lens_says(get):

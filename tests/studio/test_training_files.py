@@ -148,7 +148,7 @@ def test_ids_that_are_none_are_refused_though_the_hashes_fit(studio, run):
 def test_a_text_that_is_too_long_is_told_and_the_curve_is_there(studio, monkeypatch):
     monkeypatch.setattr(shelves, "CORPUS_BYTES", 1_000)
     told = ask(studio).json()
-    assert [each["kind"] for each in told["baselines"]] == ["uniform"]
+    assert [each["kind"] for each in told["baselines"]] == ["model_uniform"]
     assert len(told["curve"]["step"]) == 12
     assert ask(studio, "/bigrams").status == 413
 

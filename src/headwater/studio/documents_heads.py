@@ -175,8 +175,15 @@ def _asked(request: Request, what: tuple[str, str], head: str | None, position: 
     if not run.config.layers:
         raise InputError("a model without layers", "a model with heads", "choose another model")
     at = within(position, check_length(run), "position")
-    name = find_head(head, run.config) if head else Head(0, telling(run["L0.pattern"][0, :, at, : at + 1].double()))
+    name = find_head(head, run.config) if head else Head(0, telling(run["L0.pattern"][0, :, at, : _seen(run, at)].double()))
     return run, name, at
+
+
+def _seen(run: Run, at: int) -> int:
+    """How many tokens a position may look at."""
+    attention = run.config.attention
+    assert attention is not None, "asked only where there are heads"
+    return at + 1 if attention.mask == "causal" else run.tokens.shape[1]
 
 
 def check_length(run: Run) -> int:

@@ -12,8 +12,8 @@ export const percent = (value: number, digits = 1): string => formatted(value, `
 /** 4,096 in English, 4.096 in Portuguese. */
 export const whole = (value: number): string => formatted(Math.round(value), "z,");
 
-/** 3.7e−07: how Python prints certificates. */
-export const tiny = (value: number): string => (value === 0 ? "0" : formatted(value, ".1e"));
+/** 3.7e−07: how Python prints certificates. Infinity travels as null. */
+export const tiny = (value: number | null): string => (value === null ? "∞" : value === 0 ? "0" : formatted(value, ".1e"));
 
 /** 0.25, and 0,25 for readers of Portuguese; 1e−7 where it is tiny; no digit more than it has, and none less. */
 export const asIs = (value: number): string => spoken(String(value));
