@@ -96,8 +96,8 @@ def in_python(some: Pattern) -> str:
 def in_shell(some: Pattern) -> str:
     """A pattern as a shell has it, as one word; a text that would be read as another pattern is told to be one.
 
-    >>> in_shell("it's"), in_shell(17), in_shell("#17")
-    ('\'it\'"\'"\'s\'', "'#17'", "'exact:#17'")
+    >>> print(in_shell("it's"), in_shell(17), in_shell("#17"))
+    'it'"'"'s' '#17' 'exact:#17'
     """
     written = f"#{some}" if isinstance(some, int) else str(some)
     return shlex.quote(written if read_pattern(written) == some else f"exact:{written}")
