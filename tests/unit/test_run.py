@@ -246,5 +246,5 @@ def test_half_a_world_is_refused(
 
 
 def test_a_context_of_one_token_can_be_evaluated(tmp_path: Path) -> None:
-    bigram = read_recipe(tiny_recipe(tmp_path), ["model.context=1", "keeping.evaluation_tokens=1000000"])
+    bigram = read_recipe(tiny_recipe(tmp_path), ["model.context=1", "training.batch=512", "keeping.evaluation_tokens=1000000"])
     assert run_recipe(bigram, tmp_path / "run").held_out is not None
