@@ -4,7 +4,7 @@ import math
 import random
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model.record import record
@@ -35,7 +35,6 @@ def of_tokens(run, why):
     return split.certificate, logit_bound(run, why, sized.size)
 
 
-@settings(max_examples=20, deadline=None)
 @given(configs(layers=st.integers(0, 6)), seeds, ASKED, WAYS, st.sampled_from([torch.float32, torch.float64]))
 def test_right_sums_stay_within_it(config, seed, asked, way, dtype):
     run = Run.of(record(uneven_weights(config, seed, dtype), random_tokens(config, seed, batch=1)))
@@ -50,7 +49,6 @@ def test_right_sums_stay_within_it(config, seed, asked, way, dtype):
     assert check(run, samples=2, seed=seed % 100).ok
 
 
-@settings(max_examples=15, deadline=None)
 @given(models(layers=st.integers(1, 4)))
 def test_wrong_ones_do_not(member):
     """Embeddings that are wrong by a thousandth."""
@@ -64,7 +62,6 @@ def test_wrong_ones_do_not(member):
     assert not check(wrong, samples=0).ok
 
 
-@settings(max_examples=15, deadline=None)
 @given(models(layers=st.integers(0, 4)))
 def test_it_is_some_thousand_units_of_what_is_added_up_and_no_more(member):
     """A bound that everything is below would say nothing."""
