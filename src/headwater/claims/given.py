@@ -2,7 +2,9 @@
 several checks share.
 """
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -62,11 +64,14 @@ class Given:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._kept.clear()
         if "_folder" in vars(self):
-            self._folder.cleanup()
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     @cached_property
-    def _folder(self) -> "tempfile.TemporaryDirectory[str]":
-        return tempfile.TemporaryDirectory(prefix="headwater-claims-")
+    def _folder(self) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="headwater-claims-"))
+        # It goes with what it belongs to: a studio keeps that for as long as it is there, and nobody closes it.
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return folder
 
     def once(self, name: str, make: Callable[[], Value]) -> Value:
         """What ``make`` makes, made the first time that anybody asks under this name."""
@@ -100,7 +105,7 @@ class Given:
         name = f"corpus {words.to_json()}"
 
         def make() -> Corpus:
-            place = Path(self._folder.name) / f"{len(self._kept)}"
+            place = self._folder / f"{len(self._kept)}"
             return build_corpus(StandardLibrary(), words, place, progress=lambda _, __: self.listen())
 
         return self.once(name, make)
