@@ -7,7 +7,8 @@ are carried along instead of numbers, entry by entry, and are never taken from e
 
     reach² = Σ_writes write²,   through a norm  scale² · gain² · (reach² + mean reach²) + bias²,   through W_Q  reach² W_Q² + b_Q²
 
-An error of that size in the query meets the key, and the other way round: ``scale · (‖reach_query‖ ‖key‖ + ‖query‖ ‖reach_key‖)``.
+An error of that size in the query meets the key, and the other way round: ``scale · (‖reach_query‖ ‖key‖ + ‖query‖ ‖reach_key‖)``. Parts of both that are multiplied with each
+other are so in double precision, and each product may be as large as both reaches, however small query and key are themselves.
 """
 
 import math
@@ -71,7 +72,7 @@ def score_bound(queries: Side, keys: Side, scale: float) -> float:
     lengths = [float(side.each().double().square().sum(dim=-1).sqrt().sum()) for side in (queries, keys)]
     met, kind = reached[0] * lengths[1] + lengths[0] * reached[1], torch.finfo(weights.dtype)
     # What underflows in a query meets the key, and the other way round; and the score itself may.
-    lost = kind.tiny * (1 + scale * sum(lengths))
+    lost = kind.tiny * (1 + scale * sum(lengths)) + torch.finfo(torch.float64).eps * scale * reached[0] * reached[1]
     return 2 * math.sqrt(frozen.record.config.d_model * depth) * (kind.eps * scale * met + lost)
 
 
