@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import InputError
+from headwater.model.config import Attention, FeedForward, ModelConfig, PostNorm, SinusoidalPositions, Unembedding
 from headwater.model.record import record
 from headwater.trace import looks as module
 from headwater.trace.run import Run
@@ -120,6 +121,24 @@ def test_a_scores_certificate_is_within_what_rounding_may_come_to_in_any_format_
     why = run.attend((which % config.layers, which % config.heads), dest, source, None if other == source else other)
     assert why.certificate <= why.bound
     assert why.plain()["bound"] == why.bound
+
+
+def test_what_cancels_on_both_sides_of_a_score_is_within_it():
+    """Query and key are next to nothing beside their parts, and so is all of them but the products of parts."""
+    config = ModelConfig(
+        vocab=6,
+        context=2,
+        d_model=2,
+        layers=3,
+        attention=Attention(heads=2, d_head=1, scaled=False, input_bias=True, output_bias=True),
+        feed_forward=FeedForward(d_mlp=4, activation="silu", bias=False),
+        norm=PostNorm(),
+        positions=SinusoidalPositions(into="queries-and-keys", base=100.0),
+        unembedding=Unembedding(bias=False),
+    )
+    why = Run.of(record(random_weights(config, 593, torch.float64), random_tokens(config, 593, 1, 2))).attend("L2H0", 1, 0)
+    assert float(why.table.abs().max()) > 1e3 * abs(why.value)
+    assert why.certificate <= why.bound
 
 
 def test_a_bound_is_no_blank_cheque():
