@@ -27,9 +27,9 @@ def answers(package, corpora, ids):
     from headwater.text.corpus import open_corpus
     build, told = things.build_corpus, {}
 
-    def corpus(source, words, folder):
+    def corpus(source, words, folder, **more):
         place = Path(corpora) / words.sha256
-        return open_corpus(place) if place.exists() else build(source, words, place)
+        return open_corpus(place) if place.exists() else build(source, words, place, **more)
 
     things.build_corpus = corpus
     with things.Given() as given:
