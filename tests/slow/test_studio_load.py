@@ -24,7 +24,7 @@ from headwater.model.weights import Weights
 from studio_server import studio
 from tiny_atlas import save_model
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("load")]
 LONG = 1_000
 """Tokens of a text that a large model takes seconds to read."""
 
