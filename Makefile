@@ -19,7 +19,7 @@ export CHROMIUM
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo page test chromium test-studio test-peers test-engines test-slow test-models docs check fix fuzz bench clean
+.PHONY: help demo page test chromium test-studio test-peers test-engines test-slow test-models docs check fix fuzz reliability bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -47,7 +47,7 @@ test-peers: $(VENV)/.installed-peers ## Compare with transformers and Transforme
 test-engines: $(VENV)/.installed-engines ## Atlases built by real Dask and Ray workers
 	$(PYTEST) -q -m engines tests/engines
 
-test-slow: $(VENV)/.installed-dev $(PAGE) ## The laws with many more examples, trainings and atlases killed again and again, the page of skip-trigrams
+test-slow: $(VENV)/.installed-dev $(PAGE) ## The laws with many more examples, a little of make reliability, the page of skip-trigrams
 	HEADWATER_PROFILE=full $(PYTEST) -q -n $(WORKERS) tests/laws
 	$(PYTEST) -q -n $(WORKERS) --dist loadgroup -m slow tests
 
@@ -73,6 +73,9 @@ fix: $(VENV)/.installed-dev web/node_modules/.installed ## Format, and repair wh
 SECONDS ?= 600
 fuzz: $(VENV)/.installed-fuzz ## Fuzz every parser for SECONDS (600) in all
 	$(RUN) fuzz/run.py $(SECONDS)
+
+reliability: $(VENV)/.installed-fuzz $(PAGE) ## Kills, faults, flipped bits, fuzzing, laws and load: an hour; writes reliability/REPORT.md
+	$(RUN) reliability/run.py
 
 bench: $(VENV)/.installed-peers ## Side-by-side timings against peers; writes bench/REPORT.md
 	$(RUN) bench/run.py

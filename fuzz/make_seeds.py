@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import struct
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -11,9 +12,16 @@ import gguf
 import numpy
 import torch
 
+from headwater import Model
+from headwater.atlas.manifest import FORMAT
+from headwater.model.config import Attention, ModelConfig
 from headwater.model.presets import NAMED
+from headwater.model.weights import Weights
 from headwater.settings import to_plain
+from headwater.text.corpus import build_corpus
+from headwater.text.sources import Files
 from headwater.text.tokenizer import byte_tokenizer
+from headwater.train.recipe import read_recipe, recipe_names, write_recipe
 from targets import LLAMA, TARGETS
 
 HERE = Path(__file__).parent / "seeds"
@@ -236,9 +244,53 @@ def llama2c() -> dict[str, bytes]:
     }
 
 
+def manifest() -> dict[str, bytes]:
+    hashed = {"bytes": 10, "sha256": "0" * 64}
+    files = [{"path": "says/L0H0/000.parquet", "rows": 3, **hashed}, {"path": "tokenizer.json", **hashed}]
+    good = {
+        "format": FORMAT, "model": {"sha256": "0" * 64}, "settings": {"k": 4}, "plan": {}, "heads": ["L0H0"],
+        "vocab": 3, "libraries": {"duckdb": "1"}, "files": files,
+    }  # fmt: skip
+    attacks = {
+        "outside": good | {"files": [{"path": "../../x", **hashed}]},
+        "twice": good | {"files": files[1:] * 2},
+        "giant": good | {"vocab": 10**30},
+        "list": good | {"heads": {"a": 1}},
+    }
+    return {name: json.dumps(value).encode() for name, value in ({"good": good} | attacks).items()}
+
+
+def corpus() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as place:
+        text, folder = Path(place) / "text.txt", Path(place) / "corpus"
+        text.write_text("a small text, and a small one more\n" * 50)
+        build_corpus(Files(paths=(str(text),)), byte_tokenizer(), folder, held_out=0.0)
+        good = json.loads((folder / "manifest.json").read_text().replace(place, "."))
+    return {"whole": json.dumps(good).encode(), "other": json.dumps(good | {"format": "x"}).encode(), "empty": b"{}"}
+
+
+def recipe() -> dict[str, bytes]:
+    good = {name: write_recipe(read_recipe(name)) for name in recipe_names()}
+    return good | {
+        "deep": b"a = " + b"[" * 2000 + b"]" * 2000,
+        "endless": b"[training]\nsteps = " + b"9" * 5000,
+        "not-text": b"\xff\xfe",
+        "other": good["one-layer"].replace(b"[model]", b"[models]"),
+    }
+
+
+def run() -> dict[str, bytes]:
+    config = ModelConfig(vocab=5, context=4, d_model=4, layers=1, attention=Attention(heads=2, d_head=2))
+    with tempfile.TemporaryDirectory() as place:
+        Model(Weights.draw(config, seed=0)).record([1, 2, 3]).save(Path(place) / "run")
+        good = (Path(place) / "run").read_bytes()
+    return {"good": good, "short": good[:-5], "other": good.replace(b"d_model", b"d_modem", 1), "nothing": header({}, 0)}
+
+
 MAKERS = {
     "safetensors": safetensors, "config": config, "index": index, "tokenizer": tokenizer, "words": words,
     "pickle": pickle_, "archive": archive, "gguf": gguf_, "llama2c": llama2c,
+    "manifest": manifest, "corpus": corpus, "recipe": recipe, "run": run,
 }  # fmt: skip
 
 

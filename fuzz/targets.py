@@ -9,11 +9,15 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from headwater.errors import InputError, ModelFileError
+from headwater.atlas.manifest import read_manifest, written
+from headwater.errors import HeadwaterError, InputError, ModelFileError
 from headwater.files import pickles
 from headwater.files.safetensors import read_header
 from headwater.model import sources
+from headwater.text.corpus import open_corpus
 from headwater.text.tokenizer import Tokenizer, read_tokenizer
+from headwater.trace.run import load_run
+from headwater.train.recipe import read_recipe, write_recipe
 
 TEXT = "Hello  wörld, 12345\n ☃ <s> {}"
 LLAMA = {
@@ -98,14 +102,42 @@ def llama2c(data: bytes) -> None:
     sources.look(_write("stories.bin", data))
 
 
-TARGETS = {each.__name__: each for each in (safetensors, config, index, tokenizer, words, pickle, archive, gguf, llama2c)}
+def manifest(data: bytes) -> None:
+    """Of an atlas, with an honest hash, since a changed one would already fail by it."""
+    with contextlib.suppress(ValueError, RecursionError):
+        plain = json.loads(data)
+        data = written(plain) if isinstance(plain, dict) else data
+    read_manifest(_write("atlas/manifest.json", data).parent)
+
+
+def corpus(data: bytes) -> None:
+    """The manifest of a corpus."""
+    open_corpus(_write("corpus/manifest.json", data).parent)
+
+
+def recipe(data: bytes) -> None:
+    """A training's settings; what is read can be written."""
+    write_recipe(read_recipe(_write("recipe.toml", data)))
+
+
+def run(data: bytes) -> None:
+    """What a run was saved as."""
+    load_run(_write("run.safetensors", data))
+
+
+FILES = (safetensors, config, index, tokenizer, words, pickle, archive, gguf, llama2c, manifest, corpus, recipe, run)
+TARGETS = {each.__name__: each for each in FILES}
+WRITTEN_BY_HAND = ("recipe", "corpus")
+"""What is wrong with these is told as with other settings."""
 
 
 def survives(target: str, data: bytes) -> bool:
     """Feed one input to a parser: whether it was accepted. Anything but a ``ModelFileError`` escapes."""
     try:
         TARGETS[target](data)
-    except ModelFileError as error:
+    except HeadwaterError as error:
+        if not (isinstance(error, ModelFileError) or target in WRITTEN_BY_HAND):
+            raise
         str(error).encode()
         return False
     return True

@@ -118,6 +118,13 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(recipe: Recipe, 
     assert RunFolder(tmp_path / "run").last_checkpoint().step == 12
 
 
+def test_a_checkpoint_of_another_update_than_it_says_is_passed_over(recipe: Recipe, tmp_path: Path) -> None:
+    run_recipe(recipe, tmp_path / "run")
+    state = tmp_path / "run" / "checkpoints" / "00000012" / "state.json"
+    state.write_text(state.read_text().replace('"step": 12', '"step": 13'))
+    assert RunFolder(tmp_path / "run").last_checkpoint().step == 8
+
+
 def test_without_a_sound_checkpoint_the_damage_is_told(recipe: Recipe, tmp_path: Path) -> None:
     run_recipe(recipe, tmp_path / "run")
     for step in (8, 12):

@@ -127,7 +127,7 @@ def commit(
         libraries=libraries(),
         files=files,
     )
-    write_file(folder / MANIFEST, _written(manifest.plain()))
+    write_file(folder / MANIFEST, written(manifest.plain()))
     return manifest
 
 
@@ -146,7 +146,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise ModelFileError(given, FORMAT, "use the Headwater that wrote it, or build the atlas again")
     plain.pop("sha256", None)
     # Compared as bytes: a number or a letter can be written in several ways, and only one of them is what we wrote.
-    if _written(plain) != data:
+    if written(plain) != data:
         raise ModelFileError(
             f"{folder / MANIFEST} does not have the hash that it names", "the file as it was written", "build the atlas again"
         )
@@ -196,7 +196,7 @@ def _manifest(plain: dict[str, Any]) -> Manifest:
     return Manifest(**parsed)
 
 
-def _written(plain: dict[str, Any]) -> bytes:
+def written(plain: dict[str, Any]) -> bytes:
     """A manifest's bytes; the last of its keys is the hash of all the others."""
     digest = hashlib.sha256(json.dumps(plain, separators=(",", ":")).encode()).hexdigest()
     return json.dumps({**plain, "sha256": digest}, indent=1, ensure_ascii=False).encode() + b"\n"

@@ -85,9 +85,16 @@ def main() -> NoReturn:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception:  # noqa: BLE001  (a bug of ours keeps its traceback, and an exit code that is no answer)
-        traceback.print_exc()
-        sys.exit(70)
+    except Exception as error:  # noqa: BLE001  (a bug of ours keeps its traceback, and an exit code that is no answer)
+        sys.exit(_unforeseen(error))
+
+
+def _unforeseen(error: Exception) -> int:
+    """A bug of ours with its traceback; but DuckDB calls Ctrl-C in the middle of a query an error of its own."""
+    if str(error) == "Query interrupted":
+        return 130
+    traceback.print_exc()
+    return 70
 
 
 def _tell_in_full(arguments: list[str]) -> None:

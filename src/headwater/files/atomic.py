@@ -1,6 +1,7 @@
 """Writing so that nothing is ever half there: a temporary name, fsync, rename, fsync of the folder."""
 
 import ctypes
+import errno
 import os
 import secrets
 import shutil
@@ -97,19 +98,28 @@ def _move_into_place(temporary: Path, path: Path) -> None:
         # No swap on this system: between the two renames the old folder lies whole under a name that says what it is.
         aside = path.with_name(f".{path.name}.old-{os.getpid()}")
         path.rename(aside)
-        temporary.rename(path)
+        try:
+            temporary.rename(path)
+        except OSError:
+            aside.rename(path)
+            raise
         aside.rename(temporary)
 
 
 def _swap(one: Path, other: Path) -> bool:
     """Exchange two names in one step, where the system can (Linux, macOS); Python has no call of its own for it."""
-    library, a, b = ctypes.CDLL(None), os.fsencode(one), os.fsencode(other)
+    library, a, b = ctypes.CDLL(None, use_errno=True), os.fsencode(one), os.fsencode(other)
     swap, here, exchange = 2, -100, 2
     if hasattr(library, "renameat2"):
-        return library.renameat2(here, a, here, b, exchange) == 0
-    if hasattr(library, "renamex_np"):
-        return library.renamex_np(a, b, swap) == 0
-    return False
+        failed = library.renameat2(here, a, here, b, exchange)
+    elif hasattr(library, "renamex_np"):
+        failed = library.renamex_np(a, b, swap)
+    else:
+        return False
+    reason = ctypes.get_errno()
+    if failed and reason not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        raise OSError(reason, os.strerror(reason))
+    return not failed
 
 
 def _umask() -> int:

@@ -171,4 +171,6 @@ def _read(folder: Path) -> Checkpoint:
     state = read_json(folder / STATE)
     if state.get("format") != FORMAT or type(state.get("step")) is not int or type(state.get("sha256")) is not str:
         raise ModelFileError(f"{STATE} has the format {state.get('format')!r:.80}", FORMAT, "use the Headwater that wrote it")
+    if state["step"] != int(folder.name):
+        raise ModelFileError(f"{STATE} is of update {state['step']}", f"that of update {int(folder.name)}", "use one before it")
     return Checkpoint(state["step"], read_tensors(folder / TENSORS, sha256=state["sha256"]))

@@ -123,7 +123,7 @@ def _find(name: str) -> tuple[str, bytes]:
 def _parse(name: str, data: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as reason:
+    except ValueError as reason:  # what is no text, no TOML, or a number of five thousand digits
         raise ConfigError(f"{name} is no TOML: {reason}", "a recipe in TOML", "correct it at that place") from None
     except RecursionError:
         raise ConfigError(f"{name} is nested too deeply", "a recipe in TOML", "make it flatter") from None

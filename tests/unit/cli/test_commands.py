@@ -167,6 +167,15 @@ def test_an_interrupt_exits_130(tmp_path):
     assert b"Traceback" not in told
 
 
+def test_an_interrupt_in_the_middle_of_a_query_exits_130(headwater, monkeypatch):
+    def query(*_, **__):
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr("headwater.cli.main.app", query)
+    done = headwater("atlas", "verify", "x")
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_a_reader_that_goes_away_is_no_error_message(model):
     command = f"{sys.executable} -m headwater.cli.main inspect {model} --json | head -c 1"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENVIRONMENT, check=False)
