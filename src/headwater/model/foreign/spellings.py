@@ -62,7 +62,7 @@ def site_of(name: object, config: ModelConfig) -> str | None:
             inside = re.fullmatch(r"blocks\.(\d+|\*)\.(.+)", name, re.ASCII)
             layer, hook = (inside[1], inside[2]) if inside else ("", "")
             return f"L{layer}.{block[hook]}" if hook in block else _MODEL.get(name)
-        case (str() as short, int() as layer) | (str() as short, int() as layer, _):
+        case (str() as short, int() as layer) | (str() as short, int() as layer, str()):
             found = next((site for hook, site in block.items() if hook.endswith(f"hook_{short}")), None)
             return found and f"L{layer % config.layers if config.layers else layer}.{found}"
         case _:
