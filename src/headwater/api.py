@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
 
@@ -19,6 +19,7 @@ from headwater.circuits.tables import Circuit
 from headwater.errors import InputError, ModelFileError, did_you_mean
 from headwater.model import checkpoint, export, generate
 from headwater.model.config import ModelConfig
+from headwater.model.foreign.spellings import MODEL_WORDS
 from headwater.model.forward import forward
 from headwater.model.record import check_tokens, record
 from headwater.model.reorder import Order, reordered
@@ -58,7 +59,7 @@ class Model:
     def tokens(self, text: Text) -> Tokens:
         """The ids of a text, or of a tensor's texts, as a batch on the weights' device."""
         if isinstance(text, torch.Tensor):
-            tokens = text if text.ndim == 2 else text[None]
+            tokens = text[None] if text.ndim == 1 else text
         else:
             tokens = torch.tensor([self._ids(text)], dtype=torch.long)
         check_tokens(self.config, tokens)
@@ -70,7 +71,8 @@ class Model:
         try:
             ids = [operator.index(token) for token in text]
         except TypeError:
-            raise InputError(f"{text!r:.80} as ids", "whole numbers", "give a text, or a list of ids") from None
+            do = "give a text, or a list of ids; for several texts of one length, a tensor [batch, pos] of ids"
+            raise InputError(f"{text!r:.80} as ids", "whole numbers", do) from None
         for token in ids:
             # Before torch sees them: some do not even fit its numbers.
             if not 0 <= token < self.config.vocab:
@@ -143,7 +145,10 @@ class Model:
 
         That is: after a special token of its tokenizer, unless ``past_end`` asks to go on.
         """
-        prompt = [int(token) for token in self.tokens(text)[0]]
+        tokens = self.tokens(text)
+        if len(tokens) > 1:
+            raise InputError(f"{len(tokens)} texts to go on with", "one", "generate from them one by one")
+        prompt = [int(token) for token in tokens[0]]
         ends = self.tokenizer.specials if self.tokenizer and not past_end else frozenset[int]()
         return generate.generate(self.weights, prompt, sampling or generate.Sampling(), most=most, ends=ends)
 
@@ -158,6 +163,12 @@ class Model:
         if to not in writers:
             raise InputError(f"no format is called {to!r:.80}", f"one of {', '.join(writers)}", did_you_mean(to, writers))
         writers[to](self.weights, Path(folder), tokenizer_json=words, overwrite=overwrite)
+
+    if not TYPE_CHECKING:
+        # Hidden from type checkers: to them, whatever can be asked for would be there.
+        def __getattr__(self, name: str) -> None:
+            there = f"; TransformerLens' {name} is {MODEL_WORDS[name]} here" if name in MODEL_WORDS else ""
+            raise AttributeError(f"'Model' object has no attribute {name!r}{there}", name=name, obj=self)
 
     def _spoken(self, circuit: Circuit) -> Circuit:
         return circuit.called(self._names) if self.tokenizer else circuit

@@ -64,7 +64,7 @@ def _conform(value: Any) -> None:
 
 def _conformed(hint: Any, given: Any, name: str) -> Any:
     members = _alternatives(hint)
-    if given is None and members != (hint,):
+    if given is None and type(None) in typing.get_args(hint):
         return None
     if typing.get_origin(members[0]) is tuple:
         return tuple(_conformed(inner, each, place) for inner, each, place in _listed(members[0], given, name))

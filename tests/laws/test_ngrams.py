@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 
 from headwater.errors import InputError
-from headwater.train.evaluate import conditional_entropy, entropy, evaluate
+from headwater.text.counts import entropy
+from headwater.train.evaluate import conditional_entropy, evaluate
 from headwater.train.ngrams import Counted, KneserNey, count_ngrams, discounts
 
 

@@ -1,7 +1,9 @@
 """The induction score, on heads written by hand."""
 
+import pytest
 import torch
 
+from headwater.errors import InputError
 from headwater.model.config import Attention, ModelConfig, NoPositions
 from headwater.model.weights import Weights
 from headwater.train.studies import induction
@@ -43,3 +45,10 @@ def test_the_score_equals_a_loop_over_the_patterns() -> None:
             assert abs(result.scores[f"L{layer}H{head}"] - total / 18) < 1e-12
     assert len(result.nats) == 11
     assert result.best[1] == max(result.scores.values())
+
+
+def test_a_model_that_sees_later_tokens_is_refused() -> None:
+    attention = Attention(heads=2, d_head=4, mask="full")
+    config = ModelConfig(vocab=50, context=16, d_model=8, layers=1, attention=attention)
+    with pytest.raises(InputError, match="attends to later tokens"):
+        induction.run(Weights.draw(config, seed=0))

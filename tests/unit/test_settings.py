@@ -19,6 +19,12 @@ class Shelf:
     numbers: tuple[float, ...] | None = None
 
 
+@setting
+class Drawer:
+    norm: NoNorm | PreNorm = NoNorm()
+    one: NoNorm = NoNorm()
+
+
 ONE_LAYER = {"vocab": 5, "context": 4, "d_model": 4, "layers": 1, "attention": {"heads": 2, "d_head": 2}}
 
 
@@ -90,6 +96,13 @@ def test_a_wrong_member_of_a_list_is_refused_with_its_place(plain, told):
 def test_a_wrong_member_is_refused_when_a_value_is_made():
     with pytest.raises(ConfigError, match=r"norms\[0\] is 'no-norm'"):
         Shelf(names=(), norms=("no-norm",))
+
+
+def test_nothing_is_no_alternative_unless_it_is_named_as_one():
+    assert Shelf(names=(), numbers=None).numbers is None
+    for name in ("norm", "one"):
+        with pytest.raises(ConfigError, match=f"{name} is None"):
+            Drawer(**{name: None})
 
 
 def test_configurations_with_a_name_say_what_they_are():

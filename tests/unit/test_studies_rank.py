@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 
 from headwater.train.plan import Plan
@@ -50,3 +51,10 @@ def test_the_outcome_is_tables_and_plain_data(study):
         assert all(len(row) == len(table.columns) for row in table.rows)
     assert len(json.loads(json.dumps(study.plain(), allow_nan=False))["widths"]) == 3
     assert [len(panel.lines) for panel in study.curves()] == [3, 3]
+
+
+def test_a_short_text_says_how_often_its_rows_are_seen():
+    ids = np.tile(np.array([0, 1, 2, 1]), 150)
+    study = rank.run(ids, 3, Plan(steps=2, batch=1, learning_rate=0.05, warmup=0), widths=(1, 2), often=1000)
+    assert (study.often, study.rows) == (299, 1)
+    assert "1 rows seen ≥ 299" in study.tables()[0].title

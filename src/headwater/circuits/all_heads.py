@@ -1,6 +1,6 @@
 """``AllHeads``: what a model's weights say about its heads, as one value that prints and draws itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -45,6 +45,9 @@ class AllHeads(Displayed):
 
     def __len__(self) -> int:
         return len(self.heads)
+
+    def __iter__(self) -> Iterator[Overview]:
+        return iter(self.heads)
 
     def __repr__(self) -> str:
         return f"AllHeads({len(self)} of {self.weights.config.layers} × {self.weights.config.heads} heads)"

@@ -93,7 +93,7 @@ class Composition:
 
     def of(self, mode: Mode) -> Float[Tensor, "writer head"]:
         """The scores of one mode: a row for each writer, a column for each head."""
-        _checked(mode)
+        _checked([mode])
         chosen = [number for number, reader in enumerate(self.readers) if reader.endswith(f".{mode}")]
         return self.scores[:, chosen]
 

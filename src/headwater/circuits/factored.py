@@ -145,6 +145,8 @@ class Factored:
 
     def __getitem__(self, place: tuple[int, int]) -> float:
         """One entry, by its row and its column."""
+        if not isinstance(place, tuple) or len(place) != 2:  # pyright: ignore[reportUnnecessaryIsInstance,reportUnnecessaryComparison]
+            raise InputError(f"{place!r:.40} as an entry", "its row and its column", "write [3, 5]; for whole rows, .rows([3])")
         return float(self.entries([place[0]], [place[1]]))
 
     @staticmethod
@@ -320,7 +322,10 @@ def _centred(matrix: Tensor, dim: int) -> Tensor:
 
 
 def _index(ids: Any, size: int, axis: str, device: torch.device) -> Tensor:
-    index = torch.as_tensor(ids, device=device)
+    try:
+        index = torch.as_tensor(ids, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{ids!r:.60} as {axis}s", "a list of ids", "a token's id is tokenizer.encode(text)[0]") from None
     if index.ndim != 1 or (index.numel() and index.dtype not in (torch.int64, torch.int32)):
         raise InputError(f"{ids!r:.60} as {axis}s", "a list of whole numbers", f"for one {axis}, write [3]")
     index = index.long()

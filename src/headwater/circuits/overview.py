@@ -120,7 +120,8 @@ def overview(
 
     What all heads share comes first: it is the first tenth of the progress, however long it takes.
     """
-    chosen = every_head(weights.config) if heads is None else [find_head(head, weights.config) for head in heads]
+    names = [heads] if isinstance(heads, str | Head) else heads
+    chosen = every_head(weights.config) if names is None else [find_head(head, weights.config) for head in names]
     pairs = composition(weights)
     progress(0.02)
     of_position = {found.head: found for found in attending(weights)} if weights.config.context > 1 else {}

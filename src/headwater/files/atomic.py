@@ -5,7 +5,6 @@ import errno
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,11 +59,12 @@ def new_folder(path: Path, *, overwrite: bool = False, ours: Collection[str] = (
     _check_target(path, overwrite=overwrite, ours=ours)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:80]}.", suffix=".part", dir=path.parent))
+        temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.part")
+        # Made with the rights of any new folder: to ask for the umask is to change it, for all threads.
+        temporary.mkdir()
         try:
             yield temporary
             for inner in [*temporary.rglob("*"), temporary]:
-                inner.chmod((0o777 if inner.is_dir() else 0o666) & ~_umask())
                 sync(inner)
             _move_into_place(temporary, path)
             sync(path.parent)
@@ -120,9 +120,3 @@ def _swap(one: Path, other: Path) -> bool:
     if failed and reason not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
         raise OSError(reason, os.strerror(reason))
     return not failed
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

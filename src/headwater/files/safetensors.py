@@ -141,10 +141,14 @@ def write_tensors(path: Path, tensors: "Mapping[str, Tensor]", metadata: dict[st
         is_whole = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
         return tensor.detach() if is_whole else tensor.detach().clone(memory_format=torch.contiguous_format)
 
+    # What the package writes can be read by its user alone, whatever the umask allows.
+    path.touch()
+    rights = path.stat().st_mode
     try:
         save_file({name: alone(tensor) for name, tensor in tensors.items()}, path, metadata)
     except SafetensorError as reason:  # what the package calls a full disk
         raise OSError(str(reason)) from None
+    path.chmod(rights)
 
 
 def hash_tensors(tensors: "Mapping[str, Tensor]", about: str = "") -> str:

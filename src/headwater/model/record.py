@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -98,22 +99,23 @@ class Record(Mapping[str, Tensor]):
 
     @torch.no_grad()
     def together(self, sites: Iterable[str]) -> dict[str, Tensor]:
-        """Some sites of one block, made again in one go where they were not kept.
+        """Some sites, those of one block made again in one go where they were not kept.
 
         One alone has the bits of the pass. Several may differ in the last one: looking at patterns, say, changes how the rest is computed.
         """
-        names = [canonical(self.config, site) for site in sites]
+        names = dict.fromkeys(canonical(self.config, site) for site in sites)
         found = {
             name: self.kept[name] if name in self.kept else self.made[name]
             for name in names
             if name in self.kept or name in self.made
         }
-        missing = [name for name in names if name not in found]
-        if missing:
+        if "logits" in names:
+            found["logits"] = self.logits
+        for part, missing in groupby(sorted(name for name in names if name not in found), key=_part):
             fetcher = Fetcher(missing)
             # Who looks decides which of several equal ways a pass takes: the same ones look again, so that no rounding differs.
             with suppress(Enough):
-                self._again(missing[0].split(".", 1)[0], Chain(self.tap, Recorder(self.kept), fetcher))
+                self._again(part, Chain(self.tap, Recorder(self.kept), fetcher))
             found |= fetcher.kept
             self._stay(fetcher.kept)
         return found
@@ -135,6 +137,11 @@ class Record(Mapping[str, Tensor]):
         if layer:
             return self.kept[f"L{layer - 1}.out"]
         return self.kept["embed"] + self.kept["positions"] if "positions" in self.kept else self.kept["embed"]
+
+
+def _part(site: str) -> str:
+    """Where a site is made: ``L0``, ``final``."""
+    return site.partition(".")[0]
 
 
 @torch.no_grad()
@@ -183,7 +190,8 @@ def check_tokens(config: ModelConfig, tokens: Tensor) -> None:
     """Refuse what is no batch of texts, and ids that the model has no row for."""
     if tokens.ndim != 2 or tokens.dtype not in (torch.int64, torch.int32):
         given = f"tokens of shape {list(tokens.shape)} in {str(tokens.dtype)[6:]}"
-        raise InputError(given, "whole numbers of shape [batch, pos]", "for one text, give tokens[None]")
+        do = "for one text, give tokens[None]" if tokens.ndim == 1 else "give int64: a row of ids for each text"
+        raise InputError(given, "whole numbers (int64 or int32) of shape [batch, pos]", do)
     if tokens.numel() == 0:
         raise InputError("no tokens", "at least one", "give a text or ids")
     low, high = int(tokens.min()), int(tokens.max())

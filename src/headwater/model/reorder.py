@@ -5,10 +5,11 @@ treats a stream, and nothing about how good a model of that order would be.
 """
 
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import torch
 
+from headwater.errors import InputError, did_you_mean
 from headwater.model.config import LayerNorm, ModelConfig, NoNorm, PostNorm, PreNorm
 from headwater.model.layout import tensor_shapes
 from headwater.model.weights import Weights
@@ -38,6 +39,10 @@ def reordered(weights: Weights, order: Order) -> Weights:
 
 def reordered_config(config: ModelConfig, order: Order) -> ModelConfig:
     """What a reordered model is made of; refused where norms cannot stand there."""
+    if order not in get_args(Order):
+        raise InputError(
+            f"norms {order!r:.40}", f"one of {', '.join(get_args(Order))}", did_you_mean(str(order), get_args(Order))
+        )
     norm = LayerNorm(gain=False, bias=False) if isinstance(config.norm, NoNorm) else config.norm.norm
     return replace(config, norm=PreNorm(norm=norm) if order == "pre" else PostNorm(norm=norm))
 

@@ -22,8 +22,9 @@ READS = (
 
 def look(path: Path | str) -> Source:
     """The model at ``path``, recognised and checked without reading its numbers or importing torch."""
-    path = _meant(Path(path))
+    path = Path(path)
     try:
+        path = _meant(path)
         if not path.exists():
             names = reference_models()
             do = f"{did_you_mean(str(path), names)}, or check the path" if names else "check the path"
@@ -32,7 +33,7 @@ def look(path: Path | str) -> Source:
     except ModelFileError as error:
         raise _told_of(path, error) from None
     except OSError as reason:
-        raise ModelFileError(f"{path} cannot be read ({reason.strerror})", READS, "check path and rights") from None
+        raise ModelFileError(f"{path!s:.200} cannot be read ({reason.strerror})", READS, "check path and rights") from None
 
 
 def _meant(path: Path) -> Path:

@@ -44,6 +44,7 @@ from torch import Tensor
 
 from headwater.errors import InputError, did_you_mean
 from headwater.model.config import GatedFeedForward, LearnedPositions, ModelConfig, NoNorm, PostNorm, SinusoidalPositions
+from headwater.model.foreign.spellings import site_of
 
 POST_NORM_STEPS = {
     "t1": "attention", "t2": "middle", "t3": "feed_forward_input", "t4": "feed_forward", "t5": "sum", "h": "out",
@@ -199,12 +200,20 @@ def steps(config: ModelConfig) -> dict[str, str]:
 
 def canonical(config: ModelConfig, site: str) -> str:
     """The site that a name stands for: ``L0.t4`` is ``L0.feed_forward`` in a post-norm model."""
-    block, _, step = site.partition(".")
+    block, _, step = str(site).partition(".")
     name = f"{block}.{steps(config).get(step, step)}" if step else site
     if name not in all_sites(config):
         known = [site for site in all_sites(config) if site.startswith("L0.") or not site.startswith("L")]
-        raise InputError(f"no site is called {site!r:.80}", "a site of this model", did_you_mean(site, known))
+        raise InputError(f"no site is called {site!r:.80}", "a site of this model", _advice(config, site, known))
     return name
+
+
+def _advice(config: ModelConfig, name: object, known: Iterable[str]) -> str:
+    """The nearest names; of TransformerLens' ones ours, whose axes may stand in another order."""
+    ours = site_of(name, config)
+    if ours is None or ours not in [*all_sites(config), *(f"L*.{site}" for site in block_sites(config))]:
+        return did_you_mean(str(name), known)
+    return f"TransformerLens' {name} is {ours} here; headwater.model.taps lists all, with their axes"
 
 
 def expand(config: ModelConfig, names: Iterable[str]) -> list[str]:
@@ -218,7 +227,7 @@ def expand(config: ModelConfig, names: Iterable[str]) -> list[str]:
         matches = [site for site in [*all_sites(config), *letters] if fnmatchcase(site, name)]
         if not matches:
             raise InputError(
-                f"no site matches {name!r:.80}", "a pattern of this model's sites", did_you_mean(name, all_sites(config))
+                f"no site matches {name!r:.80}", "a pattern of this model's sites", _advice(config, name, all_sites(config))
             )
         found += [canonical(config, site) for site in matches]
     return found

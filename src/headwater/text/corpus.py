@@ -15,7 +15,7 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from headwater.errors import HeadwaterError, InputError, ModelFileError
-from headwater.files.atomic import new_folder
+from headwater.files.atomic import new_folder, write_file
 from headwater.files.plain import file_size, open_file, read_json
 from headwater.settings import from_plain, setting, to_plain
 from headwater.text.counts import RECORD, Counter
@@ -101,7 +101,7 @@ class Corpus:
 def build_corpus(  # noqa: PLR0913  (what, with what, where to, and how it is split)
     source: TextSource,
     tokenizer: Tokenizer,
-    folder: Path,
+    folder: str | Path,
     *,
     held_out: float = 0.05,
     seed: int = 0,
@@ -118,14 +118,14 @@ def build_corpus(  # noqa: PLR0913  (what, with what, where to, and how it is sp
         raise InputError(f"held_out is {held_out}", "a share from 0 to below 1", "change held_out")
     if not 0 <= seed < 2**62:
         raise InputError(f"the seed {seed}", "a whole number from 0 to 2⁶² − 1", "change the seed")
-    with new_folder(folder, overwrite=overwrite, ours=(*FILES, "manifest.json")) as place, ExitStack() as files:
+    with new_folder(Path(folder), overwrite=overwrite, ours=(*FILES, "manifest.json")) as place, ExitStack() as files:
         writer = _Writer(place, tokenizer, files)
         for done, total, piece in _told(source, tokenizer, held_out, seed):
             writer.add(piece)
             progress(done, total)
         _check_parts(writer, held_out)
         manifest = writer.finish(source, held_out, seed)
-        (place / "manifest.json").write_text(json.dumps(to_plain(manifest), indent=2, ensure_ascii=False) + "\n")
+        write_file(place / "manifest.json", json.dumps(to_plain(manifest), indent=2, ensure_ascii=False).encode() + b"\n")
     return open_corpus(folder)
 
 
@@ -210,8 +210,9 @@ class _Writer:
         )
 
 
-def open_corpus(folder: Path, *, verify: bool = False) -> Corpus:
+def open_corpus(folder: str | Path, *, verify: bool = False) -> Corpus:
     """The corpus in a folder, once its files are found to be whole; with ``verify`` every byte of them is read and compared."""
+    folder = Path(folder)
     manifest = _read_manifest(folder)
     for file in manifest.files:
         _check_file(folder, file, verify=verify)

@@ -83,13 +83,6 @@ def _block(config: ModelConfig, layer: int, start: int) -> list[Step]:
     return [AttentionStep(layer, start, norm_1), *feeds * [FeedForwardStep(layer, start if beside else after, norm_2)]]
 
 
-def stage_into(config: ModelConfig, layer: int) -> int:
-    """The stage that a block gets; that of as many as there are blocks is the last."""
-    steps = course(config)
-    found = (number for number, step in enumerate(steps) if isinstance(step, AttentionStep) and step.layer == layer)
-    return next(found, len(steps))
-
-
 def layer_of(name: str) -> int | None:
     """The layer in the name of a site, a component or a bias.
 

@@ -315,6 +315,8 @@ def check_edits(tap: Tap, config: ModelConfig) -> None:
     for each in tap.taps if isinstance(tap, Chain) else [tap]:
         if isinstance(each, Chain):
             check_edits(each, config)
+        elif isinstance(each, Edit) and not isinstance(each.place, Place):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError(f"{each!r:.80}", "a place and not its name", f"write model.place({str(each.place)!r:.40})")
         elif isinstance(each, Edit):
             find_place(each.place, config)
 

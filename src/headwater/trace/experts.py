@@ -28,7 +28,7 @@ from headwater.model.taps import NOBODY
 from headwater.text.spoken import Spoken
 from headwater.trace import push
 from headwater.trace.frozen import Frozen
-from headwater.trace.question import check_one_text, within
+from headwater.trace.question import check_one_text, known, within
 
 STRONGEST = 6
 """So many sources are paired with each other."""
@@ -164,7 +164,7 @@ def experts(run: Record, position: int = -1, token: int | None = None) -> Expert
         raise InputError(given, "one layer of heads and nothing else", "use explain, which takes any model apart")
     position = within(position, run.tokens.shape[1], "position")
     logits = run.logits_at(position)[0].double()
-    token = int(logits.argmax()) if token is None else within(token, run.config.vocab, "token")
+    token = int(logits.argmax()) if token is None else known(token, run.config.vocab)
     biases, bigram, positions, *skips = _terms(run, position).double()
     terms = torch.stack([biases + bigram + positions, *skips])
     alone = [float(p) for p in (terms[0] + terms[1:]).softmax(dim=-1)[:, token]]

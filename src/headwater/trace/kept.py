@@ -42,8 +42,12 @@ def save(record: Record, path: Path, *, tokenizer: Tokenizer | None) -> None:
     # Without norms the last stream is what the unembedding reads, one tensor under two names.
     tensors = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     about = json.dumps({"format": FORMAT, "model": to_plain(record.config)}, sort_keys=True)
-    with new_file(path) as temporary:
-        write_tensors(temporary, tensors, {"headwater": about, "sha256": hash_tensors(tensors, about)})
+    try:
+        with new_file(path) as temporary:
+            write_tensors(temporary, tensors, {"headwater": about, "sha256": hash_tensors(tensors, about)})
+    except OSError as reason:
+        given = f"{path} cannot be written ({reason.strerror or reason})"
+        raise InputError(given, "a place with room and rights", "choose another name") from reason
 
 
 def is_run(path: Path) -> bool:
@@ -110,7 +114,11 @@ def _streams(config: ModelConfig, kept: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _words(tensors: Mapping[str, Tensor]) -> Tokenizer | None:
-    return Tokenizer.parse(tensors["words"].numpy().tobytes()) if "words" in tensors else None
+    if "words" not in tensors:
+        return None
+    if tensors["words"].dtype != torch.uint8:
+        raise ModelFileError(f"words in {str(tensors['words'].dtype)[6:]}", "bytes", "give a file that Run.save wrote")
+    return Tokenizer.parse(tensors["words"].numpy().tobytes())
 
 
 def _named(tensors: Mapping[str, Tensor], kind: str) -> dict[str, Tensor]:

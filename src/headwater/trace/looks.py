@@ -13,7 +13,7 @@ Nothing here holds the patterns of a whole layer: one head, or some destinations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from jaxtyping import Float, Float32, UInt8
@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_max_pool1d, max_pool1d
 
 from headwater.circuits.head import Head, HeadName, every_head, find_head, key_head
-from headwater.errors import InputError
+from headwater.errors import InputError, did_you_mean
 from headwater.model.attention import Rule, scores
 from headwater.model.positions import for_each_head
 from headwater.shapes import floats
@@ -48,6 +48,9 @@ def looks(frozen: Frozen, head: HeadName, view: View = "pattern") -> Float[Tenso
     tensor([1., 1., 1.])
     """
     check_one_text(frozen.record)
+    if view not in get_args(View):
+        known = ", ".join(get_args(View))
+        raise InputError(f"the view {view!r:.40} of a head", f"one of {known}", did_you_mean(str(view), get_args(View)))
     found = find_head(head, frozen.record.config)
     if view == "scores":
         return _scores(frozen, found)

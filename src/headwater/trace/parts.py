@@ -1,7 +1,7 @@
 """``Part`` and ``Split``: one addend, and a number taken apart into addends that add up to it."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
@@ -126,6 +126,8 @@ class Split(Displayed):
 
     def __getitem__(self, label: str) -> Part:
         """The part of a label, such as ``"L0H3"``; a source or a token also by its position, ``"@3"``, or by its bare text."""
+        if not isinstance(label, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError(f"{label!r:.40} as a part", "a label, such as L0H3", "write .parts to take them by number")
         for part in self.parts:
             at = f"@{part.facts['position']}" if part.kind in ("source", "token") and "position" in part.facts else None
             if label in (part.label, part.facts.get("name"), at):
@@ -138,6 +140,9 @@ class Split(Displayed):
             raise InputError(f"{label!r:.40}, which is there {len(spoken)} times", "one of them", f"write {places}")
         labels = [part.facts.get("name", part.label) for part in self.parts]
         raise InputError(f"no part is called {label!r:.80}", "a part that is listed", did_you_mean(label, labels))
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(self.parts)
 
     @property
     def whole(self) -> Part:

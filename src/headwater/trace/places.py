@@ -160,15 +160,19 @@ def _checked(place: Place, config: ModelConfig) -> Place:
     if place.site not in all_sites(config):
         raise InputError(f"the place {place}", "a place of this model", "find it with this model's own place()")
     if place.unit is not None:
-        axis = next(axis for axis in place.axes if axis in ("head", "key_head", "d_mlp"))
-        _check_number(config, axis, place.unit, f"the place {place}")
+        axis = next((axis for axis in place.axes if axis in ("head", "key_head", "d_mlp")), None)
+        if axis is None:
+            raise InputError(
+                f"the place {place}, number {place.unit}", "a site with one entry for each head or neuron", "leave it out"
+            )
+        _check_number(config, axis, place.unit, f"the place {place}, number {place.unit}")
     return place
 
 
 def _check_number(config: ModelConfig, axis: str, number: int, written: str) -> None:
     attention = config.attention
     sizes = {"head": config.heads, "key_head": attention.key_heads if attention else 0, "d_mlp": config.d_mlp}
-    if number >= sizes[axis]:
+    if not 0 <= number < sizes[axis]:
         raise InputError(written, f"numbers from 0 to {sizes[axis] - 1}", "choose one of these")
 
 

@@ -1,7 +1,9 @@
 """What can be asked of a run: any number that is linear in its stream."""
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 import torch
 from jaxtyping import Float, Int
@@ -72,23 +74,29 @@ def check_one_text(record: Record) -> None:
         raise InputError(f"a run of {len(record.tokens)} texts", "a run of one", "record them one by one")
 
 
-def within(number: int, size: int, what: str) -> int:
+def within(number: SupportsIndex, size: int, what: str) -> int:
     """A number counted from the front, or from the back where it is negative."""
-    if not -size <= _whole(number, what) < size:
+    number = _whole(number, what)
+    if not -size <= number < size:
         raise InputError(
             f"{what} {number}", f"a {what} from 0 to {size - 1}, or from -{size} counted from the end", f"choose another {what}"
         )
     return number % size
 
 
-def known(token: int, vocab: int) -> int:
+def known(token: SupportsIndex, vocab: int) -> int:
     """The id of a token; ids are not counted from the end."""
-    if not 0 <= _whole(token, "token") < vocab:
+    token = _whole(token, "token")
+    if not 0 <= token < vocab:
         raise InputError(f"token {token}", f"a token from 0 to {vocab - 1}", "choose another token")
     return token
 
 
-def _whole(number: int, what: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InputError(f"{number!r:.40} as a {what}", "a whole number", f"give the {what} as a number, such as 3")
-    return number
+def _whole(number: SupportsIndex, what: str) -> int:
+    """Numpy's and torch's whole numbers are some too; truth values are none."""
+    try:
+        if not isinstance(number, bool):
+            return operator.index(number)
+    except TypeError:
+        pass
+    raise InputError(f"{number!r:.40} as a {what}", "a whole number", f"give the {what} as a number, such as 3")

@@ -139,7 +139,9 @@ class Run(Record):
         others = None if against is None else [self.find(against)] * len(at)
         return totals(self.frozen, at, ids, others, listen=listen)
 
-    def stream(self, positions: Iterable[int] | None = None, token: str | int | None = None, *, top: int = 5) -> StreamView:
+    def stream(
+        self, positions: int | Iterable[int] | None = None, token: str | int | None = None, *, top: int = 5
+    ) -> StreamView:
         """The stream at every stage of every block: lengths, cosines, logit lens, shares, what norms changed.
 
         ``token`` is the one whose probability and rank are told; without it, the one that the text goes on with.
@@ -148,10 +150,10 @@ class Run(Record):
         return stream(self, positions=positions, token=chosen, top=top, words=self.words)
 
     def effect(
-        self, edit: Tap | str, position: int = -1, token: str | int | None = None, against: str | int | None = None
+        self, edit: Tap | PlaceName, position: int = -1, token: str | int | None = None, against: str | int | None = None
     ) -> Effect:
         """What an edit does to a token's logit: in the frozen model, and in the model as it is. A name such as ``"L1H4"`` stands for zeros there."""
-        tap = Zero(self.place(edit)) if isinstance(edit, str) else edit
+        tap = edit if isinstance(edit, Tap) else Zero(self.place(edit))
         chosen = self.top(position, 1)[0][0] if token is None else self.find(token)
         return effect(self, tap, position, chosen, None if against is None else self.find(against))
 
@@ -176,6 +178,7 @@ class Run(Record):
 
     def top(self, position: int = -1, count: int = 5) -> list[tuple[int, float]]:
         """The likeliest tokens after a position, with their probabilities."""
+        check_one_text(self)
         p = self.logits_at(within(position, self.tokens.shape[1], "position"))[0].double().softmax(dim=-1)
         best = p.sort(descending=True, stable=True)
         return list(zip(whole(best.indices[:count]), floats(best.values[:count]), strict=True))

@@ -12,7 +12,8 @@ from numpy import ndarray
 from headwater.errors import InputError, did_you_mean
 from headwater.show.values import Line, Panel, Progress, Table, silent
 from headwater.text.corpus import Corpus
-from headwater.train.evaluate import Evaluation, bytes_of_tokens, conditional_entropy, entropy, evaluate
+from headwater.text.counts import conditional_entropy, entropy
+from headwater.train.evaluate import Evaluation, bytes_of_tokens, evaluate
 from headwater.train.ngrams import Counted, KneserNey, called, count_ngrams
 from headwater.train.predictors import Predictor, Uniform, Unigram
 
@@ -177,7 +178,7 @@ def compare(
         context=context,
         counted=len(corpus.train),
         unigram_entropy=entropy(corpus.unigrams),
-        bigram_entropy=conditional_entropy(corpus.train),
+        bigram_entropy=conditional_entropy(corpus.bigrams.first, corpus.bigrams.count),
         rows=tuple(sorted(rows, key=lambda row: row.evaluation.nats)),
     )
 

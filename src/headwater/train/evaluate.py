@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwater.errors import InputError
+from headwater.text.counts import entropy
 from headwater.text.tokenizer import Tokenizer
 from headwater.train.predictors import Predictor
 
@@ -146,19 +147,6 @@ def bytes_of_tokens(tokenizer: Tokenizer, vocab: int) -> Int[ndarray, " vocab"]:
     blank = int(before.get("type") == "WhitespaceSplit")
     sizes = [0 if token in tokenizer.specials else len(tokenizer.token_bytes(token)) + blank for token in range(tokenizer.size)]
     return np.array(sizes + [0] * (vocab - tokenizer.size), np.int64)
-
-
-def entropy(counts: Integer[ndarray, " outcomes"]) -> float:
-    """The entropy in nats of what was counted: ``−Σ p ln p`` with ``p = count / Σ count``.
-
-    Of a corpus' unigrams this is H(X₁). Of all its pairs, less that of their first tokens, it is H(X₂|X₁).
-
-    >>> entropy(np.array([2, 2, 0, 2, 2])) / math.log(2)  # in bits
-    2.0
-    """
-    there = counts[counts > 0].astype(np.float64)
-    total = there.sum()
-    return float(-(there / total * np.log(there / total)).sum())
 
 
 def conditional_entropy(ids: Integer[ndarray, " tokens"]) -> float:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from headwater.text.corpus import Corpus, open_corpus
+from headwater.text.counts import conditional_entropy, entropy
 from headwater.text.sources import Built
-from headwater.train.evaluate import conditional_entropy, entropy
 from headwater.train.folder import RunFolder
 from headwater.train.recipe import Recipe, read_recipe
 
@@ -210,7 +210,8 @@ class Entropies:
 
 def entropies(corpus: Corpus) -> Entropies:
     """Those of a corpus, as ``headwater eval`` prints them."""
-    return Entropies(uniform=math.log(corpus.vocab), unigram=entropy(corpus.unigrams), bigram=conditional_entropy(corpus.train))
+    bigram = conditional_entropy(corpus.bigrams.first, corpus.bigrams.count)
+    return Entropies(uniform=math.log(corpus.vocab), unigram=entropy(corpus.unigrams), bigram=bigram)
 
 
 def _finite(value: Any) -> float | None:

@@ -1,3 +1,5 @@
+import struct
+
 import gguf as peer
 import numpy as np
 import pytest
@@ -152,6 +154,13 @@ def test_a_missing_setting_is_refused_by_name(path, name):
 def test_other_architectures_are_refused_by_name(path):
     write(path, random_llama(seed=6, tied=True, **SIZES), kind="gemma2")
     with pytest.raises(ModelFileError, match="the architecture 'gemma2'"):
+        gguf.look(path)
+
+
+def test_an_architecture_that_is_no_text_is_refused(path):
+    key, empty_list = b"general.architecture", struct.pack("<IIQ", 9, 4, 0)
+    path.write_bytes(b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, len(key)) + key + empty_list)
+    with pytest.raises(ModelFileError, match=r"the architecture \[\]"):
         gguf.look(path)
 
 

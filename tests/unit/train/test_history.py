@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from headwater.files.lock import held, is_held
 from headwater.model.sources import load_weights, look
-from headwater.train.evaluate import conditional_entropy, entropy
+from headwater.text.counts import entropy
+from headwater.train.evaluate import conditional_entropy
 from headwater.train.folder import RunFolder
 from headwater.train.history import Point, corpus_of, entropies, points_of, read_history, speed, thinned
 from headwater.train.recipe import read_recipe, write_recipe

@@ -84,7 +84,7 @@ class _Stairs:
                 self._prune()
             if self.found and len(self.found[0][2]) > FLOOD:
                 return False
-            progress((start + ROWS) / len(self.left))
+            progress(min(1.0, (start + ROWS) / len(self.left)))
         self._prune()
         progress(1.0)
         return True

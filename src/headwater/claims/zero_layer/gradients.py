@@ -18,7 +18,7 @@ from headwater.claims.zero_layer.language import WORDS, composite, language, tra
 from headwater.claims.zero_layer.residual import layer_terms
 from headwater.model.forward import forward
 from headwater.shapes import Tokens
-from headwater.train.evaluate import entropy
+from headwater.text.counts import entropy
 from headwater.train.module import TransformerModule
 from headwater.train.studies import gradient_paths
 from headwater.train.studies.gradient_paths import cosine_at_the_logits, path_gradients

@@ -80,7 +80,7 @@ def _read(path: Path, config: ModelConfig, entries: tuple[TensorEntry, ...]) -> 
 
 def _config(metadata: dict[str, Any], tensors: dict[str, TensorEntry]) -> ModelConfig:
     kind = metadata.get("general.architecture")
-    if kind not in _PAIRS:
+    if not isinstance(kind, str) or kind not in _PAIRS:
         raise ModelFileError(f"the architecture {kind!r:.40}", "llama or qwen2", "use a model of the Llama family")
     if "rope_freqs.weight" in tensors:
         raise ModelFileError("rope_freqs.weight", "rotary angles given by a base alone", "use the model's Hugging Face folder")

@@ -14,7 +14,7 @@ from torch import Tensor
 from headwater.model.record import Record
 from headwater.shapes import whole
 from headwater.show.values import Progress, silent
-from headwater.trace.question import within
+from headwater.trace.question import known
 from headwater.trace.view.lens import lenses
 from headwater.trace.view.normed import cosine, length
 from headwater.trace.view.stages import Seen, Stage, see
@@ -42,7 +42,7 @@ def overview(
     record: Record,
     measure: VectorMeasure | LensMeasure,
     *,
-    positions: Iterable[int] | None = None,
+    positions: int | Iterable[int] | None = None,
     token: int | None = None,
     tell: Progress = silent,
 ) -> Overview:
@@ -95,7 +95,7 @@ def chosen_tokens(record: Record, seen: Seen, token: int | None) -> Int[Tensor, 
     """The token that is told about at each position: the given one, else the next of the text, and after its end the likeliest."""
     vocab, text = record.config.vocab, whole(record.tokens[0])
     if token is not None:
-        found = [within(token, vocab, "token")] * len(seen.positions)
+        found = [known(token, vocab)] * len(seen.positions)
     else:
         found = [text[at + 1] if at + 1 < len(text) else int(record.logits_at(at)[0].argmax()) for at in seen.positions]
     return torch.tensor(found, device=record.tokens.device)

@@ -201,11 +201,12 @@ class Seen:
         return Seen(self.record, self.positions[first:last], self.stages, chosen)
 
 
-def see(record: Record, positions: Iterable[int] | None = None, tell: Progress = silent) -> Seen:
+def see(record: Record, positions: int | Iterable[int] | None = None, tell: Progress = silent) -> Seen:
     """Every stage of a record of one text at ``positions``, all of them unless told otherwise."""
     check_one_text(record)
     length = record.tokens.shape[1]
-    chosen = range(length) if positions is None else [within(position, length, "position") for position in positions]
+    asked = [positions] if isinstance(positions, int) else positions
+    chosen = range(length) if asked is None else [within(position, length, "position") for position in asked]
     if not chosen:
         raise InputError("no positions", "at least one", "name some, or leave them out for all")
     found = stages(record.config, record.tap)

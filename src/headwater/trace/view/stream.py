@@ -131,7 +131,7 @@ class StreamView:
 def stream(
     record: Record,
     *,
-    positions: Iterable[int] | None = None,
+    positions: int | Iterable[int] | None = None,
     token: int | None = None,
     top: int = 5,
     words: Spoken | None = None,

@@ -81,6 +81,8 @@ def run(weights: Weights, *, sequences: int = 16, seed: int = 0, progress: Progr
     segment = config.context // 2
     if config.layers == 0 or segment < 2:
         raise InputError(f"a model of {config.layers} layers and context {config.context}", "heads, and room for two segments", "choose another model")  # fmt: skip
+    if config.attention is not None and config.attention.mask != "causal":
+        raise InputError("a model that attends to later tokens", "causal attention", "such a model need not look back")
     tokens = torch.randint(config.vocab, (sequences, segment), generator=torch.Generator().manual_seed(seed))
     tokens = tokens.repeat(1, 2).to(weights.device)
     watch = Recorder(["*.pattern"])

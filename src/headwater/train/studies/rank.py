@@ -193,7 +193,9 @@ def run(
     ``widths`` are 1, 2, 4, 8, 16, 24, 32, 48 … and the vocabulary itself unless told otherwise.
     """
     pairs = Pairs.of(ids, vocab)
-    target = _Target.of(pairs, pairs.seen >= min(often, int(pairs.seen.max())))
+    # Of a short text, the tokens that are seen most: there is no distance over no rows.
+    often = min(often, int(pairs.seen.max()))
+    target = _Target.of(pairs, pairs.seen >= often)
     measured: list[Width] = []
     chosen = sorted(set(widths or _usual_widths(vocab)))
     for number, d_model in enumerate(chosen):
