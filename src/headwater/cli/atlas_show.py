@@ -2,18 +2,16 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import Parameter
-
-from headwater.cli.terminal import note, say, show_json, show_table
+from headwater.cli.terminal import Flag, note, say, show_json, show_table
 
 if TYPE_CHECKING:
     from headwater.atlas.atlas import Atlas
     from headwater.atlas.manifest import Manifest
 
 
-def show(atlas: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+def show(atlas: Path, /, *, json: Flag = False) -> None:
     """Show the settings of an atlas, its tables, and one row for each head.
 
     Of a head: the copying score of its centred OV circuit and what that amounts to, the share of its scores' variance that positions explain, its strongest
