@@ -200,6 +200,7 @@ def test_a_verb_whose_input_was_closed_has_nothing_to_read(monkeypatch, capfd):
         main()
     assert ended.value.code == 2
     assert "no tokens" in capfd.readouterr().err
+    sys.stdin.close()
 
 
 def test_a_verb_whose_output_was_closed_has_nobody_to_tell(headwater, monkeypatch, made):
