@@ -53,7 +53,7 @@ def bugs(
         "parents, and how often they occur",
     ]
     show_table(columns, [_told(row) for row in rows[:limit]])
-    say(f"{total:,} bugs, {cost:,.3f} nats in all on held-out text")
+    say(f"{total:,} bugs, {cost:,.3f} nats in all on {manifest.read_in}")
     if total > limit:
         note(f"the others: --limit {total}")
 

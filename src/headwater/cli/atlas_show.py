@@ -50,7 +50,8 @@ def tell_files(found: "Manifest", folder: Path, *, json: bool) -> None:
         for name, table in plain["tables"].items()
     ]
     show_table(["table", "rows#", "MB#"], rows)
-    note(f"try: headwater atlas search {folder} --limit 20 · headwater atlas show {folder} · headwater atlas verify {folder}")
+    first = f"search {folder} --limit 20" if found.heads else f"export {folder} bigrams --out bigrams.csv"
+    note(f"try: headwater atlas {first} · headwater atlas show {folder} · headwater atlas verify {folder}")
 
 
 def _files(found: "Manifest", folder: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Query, Request
 
 from headwater.atlas.atlas import Atlas
-from headwater.atlas.patterns import Pattern, read_pattern
+from headwater.atlas.patterns import Pattern, read_pattern, written_pattern
 from headwater.errors import InputError
 from headwater.studio.asked import Answer, Lines, TokenTold, shelf, worked
 from headwater.studio.limits import ROWS
@@ -94,10 +94,9 @@ def in_python(some: Pattern) -> str:
 
 
 def in_shell(some: Pattern) -> str:
-    """A pattern as a shell has it, as one word; a text that would be read as another pattern is told to be one.
+    """A pattern as a shell has it, as one word.
 
     >>> print(in_shell("it's"), in_shell(17), in_shell("#17"))
     'it'"'"'s' '#17' 'exact:#17'
     """
-    written = f"#{some}" if isinstance(some, int) else str(some)
-    return shlex.quote(written if read_pattern(written) == some else f"exact:{written}")
+    return shlex.quote(written_pattern(some))
