@@ -34,7 +34,7 @@ class Contains:
 
 @dataclass(frozen=True)
 class Matches:
-    """Tokens in which a regular expression is found, in RE2's syntax: its time grows with the text and not faster."""
+    """Tokens in which a regular expression is found, in RE2's syntax and of at most 200 letters: its time grows with the text and not faster."""
 
     pattern: str
 

@@ -39,7 +39,7 @@ def search(  # noqa: PLR0913  (each is one choice a person makes on the command 
         An atlas' folder.
     source
         The earlier token that is attended to: its exact text (many begin with a space: " keep"), its id (#17), or several of them: prefix:de,
-        contains:elf, regex:^ self (RE2's syntax); exact:#17 is the text #17.
+        contains:elf, regex:^ self (RE2's syntax, at most 200 letters); exact:#17 is the text #17.
     dest
         The token that attends, written likewise.
     out

@@ -111,7 +111,8 @@ def explain(  # noqa: PLR0913  (each is one choice a person makes on the command
         show_json({"model": str(model), **document(split, depth, most)})
     else:
         show_tree(tree)
-        _hint(split, str(model) if text is None and ids is None else f"{model} …", part or [])
+        is_bare = (text, ids, position, token, against, centred) == (None, None, -1, None, None, False)
+        _hint(split, str(model) if is_bare else f"{model} …", part or [])
     write_pictures([replace(tree, title=split.label)], split.label, html=html, svg=svg)
 
 
@@ -141,7 +142,7 @@ def _opened(why: "Split", parts: list[str], by: str | None, *, most: int, walk: 
 
 
 def _way_to(split: "Split", name: str) -> "Way":
-    """A neuron is a part of its layer only when that is taken apart by neurons, a token of anything only by tokens."""
+    """A neuron is a part of its layer only when that is taken apart by neurons."""
     ways = split.node.ways
     neuron = re.fullmatch(r"(L\d+)N\d+", name, re.ASCII)
     if neuron is None:

@@ -16,7 +16,10 @@ from headwater.studio.work import Stop
 Result = TypeVar("Result")
 PatternAsked = Annotated[
     str | None,
-    Query(max_length=1_100, description="A token's text, #id, prefix:…, contains:…, regex:… (RE2) or exact:…; none is any."),
+    Query(
+        max_length=1_100,
+        description="A token's text, #id, prefix:…, contains:…, regex:… (RE2, at most 200 letters) or exact:…; none is any.",
+    ),
 ]
 Limit = Annotated[int, Query(ge=0, le=ROWS)]
 Offset = Annotated[int, Query(ge=0, lt=2**40)]
