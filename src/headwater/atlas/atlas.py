@@ -123,16 +123,18 @@ class Atlas:
         )
 
     def head(self, name: str) -> "HeadLists":
-        """What one head looks for and says."""
-        if name not in self.heads:
-            raise InputError(f"the head {name!r:.40}", "a head of this atlas", did_you_mean(name, self.heads))
-        return HeadLists(self, name)
+        """What one head looks for and says; ``l0h3`` is L0H3."""
+        known = name.strip().upper()
+        if known not in self.heads:
+            raise InputError(f"the head {name!r:.40}", "a head of this atlas", did_you_mean(known, self.heads))
+        return HeadLists(self, known)
 
     def strongest(self, head: str | None = None, *, lowering: bool = False) -> Found:
         """The skip-trigrams of largest lift, or with ``lowering`` of most negative lift: exactly so, of one head or of all."""
-        place, title = ("in_model", "of the model") if head is None else ("place", f"of {head}")
+        name = None if head is None else self.head(head).name
+        place, title = ("in_model", "of the model") if name is None else ("place", f"of {name}")
         tests = [f"{place} {'<' if lowering else '>'} 0"]
-        tests += [] if head is None else [f"head = {self.heads.index(self.head(head).name)}"]
+        tests += [] if name is None else [f"head = {self.heads.index(name)}"]
         rows = (
             f"FROM {self.clause('strongest')} SELECT {place} AS place, head, source, dest, out, score, output, attention, lift"
         )

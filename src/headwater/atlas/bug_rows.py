@@ -10,8 +10,7 @@ from headwater.files.tables import read_table
 
 def bug_rows(folder: Path, manifest: Manifest, head: str | None) -> list[dict[str, Any]]:
     """Bugs as programs get them, the costliest first."""
-    if "bugs" not in manifest.tables:
-        raise InputError(f"{folder}, which was held against no text", "an atlas with evidence", "build it with --corpus")
+    manifest.check_evidence(folder, "bugs")
     found, vocabulary = read_table(folder / "bugs.parquet"), read_table(folder / "vocab.parquet", ["text", "shown"])
     if head is not None:
         own = found["head"] == _number(manifest, head)

@@ -218,6 +218,7 @@ def diff(
 
     ``listen`` is called between two steps, and may end it by an error.
     """
+    head = None if head is None else head.strip().upper()
     _check(before, after, head)
     common = [name for name in before.heads if name in after.heads and head in (None, name)]
     sides = _Side(before, common), _Side(after, common)

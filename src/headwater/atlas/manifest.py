@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
 
-from headwater.errors import ConfigError, ModelFileError
+from headwater.errors import ConfigError, InputError, ModelFileError
 from headwater.files.atomic import write_file
 from headwater.files.plain import open_file, parse_json, read_bytes
 from headwater.files.tables import connect, damaged_if_refused, parquet
@@ -97,6 +97,20 @@ class Manifest:
         """The files of a table, by rising ids; those without rows last."""
         found = [file for file in self.files if file.table == table]
         return tuple(sorted(found, key=lambda file: (file.first is None, file.first or 0, file.path)))
+
+    @property
+    def read_in(self) -> str:
+        """The text that evidence is from, in words: held-out text unless somebody wanted the training text."""
+        use: Any = self.plan.get("corpus")
+        return "training text" if isinstance(use, dict) and use.get("part") == "train" else "held-out text"  # pyright: ignore[reportUnknownMemberType]
+
+    def check_evidence(self, folder: Path, table: str) -> None:
+        """Refuse an atlas without a table that comes from a text, with the reason."""
+        if table in self.tables:
+            return
+        if not self.heads:
+            raise InputError(f"{folder}, an atlas of a model without heads", "skip-trigrams", "choose another atlas")
+        raise InputError(f"{folder}, which was held against no text", "an atlas with evidence", "build it with --corpus")
 
     def plain(self) -> dict[str, Any]:
         """As it stands in the file, but for the hash."""

@@ -34,7 +34,7 @@ class Contains:
 
 @dataclass(frozen=True)
 class Matches:
-    """Tokens in which a regular expression is found, in RE2's syntax: its time grows with the text and not faster."""
+    """Tokens in which a regular expression is found, in RE2's syntax and of at most 200 letters: its time grows with the text and not faster."""
 
     pattern: str
 
@@ -58,6 +58,16 @@ def read_pattern(text: str) -> Pattern:
     kind, mark, rest = text.partition(":")
     kinds = {"exact": str, "prefix": Prefix, "contains": Contains, "regex": Matches}
     return checked(kinds[kind](rest) if mark and kind in kinds else text)
+
+
+def written_pattern(pattern: Pattern) -> str:
+    """A pattern as ``read_pattern`` reads it; a text that would be read as another pattern is told to be one.
+
+    >>> written_pattern(" keep"), written_pattern(17), written_pattern(Prefix(" de")), written_pattern("#17")
+    (' keep', '#17', 'prefix: de', 'exact:#17')
+    """
+    written = f"#{pattern}" if isinstance(pattern, int) else str(pattern)
+    return written if read_pattern(written) == pattern else f"exact:{written}"
 
 
 def checked(pattern: Pattern) -> Pattern:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from headwater.atlas.found import Found
 from headwater.atlas.quotations import LEFT_OUT
 from headwater.atlas.search import Query, Slot, find_heads, matching
-from headwater.errors import InputError
 from headwater.files.tables import arrays, damaged_if_refused
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def read_places(atlas: "Atlas", query: Query) -> Found:
     """A line for each place, the largest measured contributions first: text, ⟦source⟧, text, ⟦dest⟧, and what came next."""
     total, found = _read(atlas, query)
     return Found(
-        title="places in held-out text",
+        title=f"places in {atlas.manifest.read_in}",
         columns=_columns(atlas.words, atlas.heads, found),
         words=atlas.words,
         total=total,
@@ -80,8 +79,7 @@ def read_places(atlas: "Atlas", query: Query) -> Found:
 
 def _read(atlas: "Atlas", query: Query) -> tuple[int, dict[str, NDArray[Any]]]:
     """How many places there are, and a page of them."""
-    if TABLE not in atlas.tables:
-        raise InputError(f"{atlas.folder}, which was held against no text", "an atlas with evidence", "build it with --corpus")
+    atlas.manifest.check_evidence(atlas.folder, TABLE)
     with atlas.cursor() as database, damaged_if_refused(atlas.folder):
         ids: dict[Slot, NDArray[np.uint32]] = {
             slot: atlas.words.find(pattern, database) for slot, pattern in query.patterns.items()

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.atlas.found import Found
-from headwater.atlas.patterns import Pattern
+from headwater.atlas.patterns import Pattern, written_pattern
 from headwater.errors import InputError, did_you_mean
 from headwater.files.tables import arrays, damaged_if_refused, parquet
 
@@ -73,7 +73,7 @@ class Query:
 
     def plain(self) -> dict[str, Any]:
         """For programs: patterns as they are written on the command line."""
-        asked = {slot: f"#{pattern}" if isinstance(pattern, int) else str(pattern) for slot, pattern in self.patterns.items()}
+        asked = {slot: written_pattern(pattern) for slot, pattern in self.patterns.items()}
         return {**asked, "head": self.head, "sort": self.sort, "sign": self.sign, "limit": self.limit}
 
 

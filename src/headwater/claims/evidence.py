@@ -60,11 +60,6 @@ class Fact:
             "none": True,
         }[self.relation]
 
-    @property
-    def against(self) -> str:
-        """The bound, as a person reads it: ``≤ 1e-10``."""
-        return f"{SIGNS[self.relation]} {self.bound:.6g}".strip() if self.relation != "none" else ""
-
 
 @dataclass(frozen=True)
 class _In:

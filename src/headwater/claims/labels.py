@@ -1,4 +1,4 @@
-"""What stands around the claims, in both languages: verdicts, roles, kinds, headings, and numbers as readers write them."""
+"""What stands around the claims, in both languages: verdicts, roles, headings, and numbers as readers write them."""
 
 import math
 
@@ -60,18 +60,15 @@ WORDS = {
         "line": "line",
         "all": "all",
         "statement": "statement",
-        "formula": "formula",
         "verdict": "verdict",
         "measured": "measured",
         "against": "held against",
         "number": "what",
-        "role": "",
         "ok": "as recorded",
         "yes": "yes",
         "no": "NO",
         "met": "met",
         "not met": "not met",
-        "why": "why",
         "correction": "corrected",
         "answer": "answer",
         "supports": "what it supports",
@@ -91,27 +88,21 @@ WORDS = {
         "refused": "what cannot be asked of this model",
         "given": "given",
         "needed": "needed",
-        "figure": "figure",
-        "place": "place",
-        "seconds": "seconds",
     },
     "pt": {
         "document": "documento",
         "line": "linha",
         "all": "todos",
         "statement": "enunciado",
-        "formula": "fórmula",
         "verdict": "veredito",
         "measured": "medido",
         "against": "comparado com",
         "number": "o quê",
-        "role": "",
         "ok": "como registrado",
         "yes": "sim",
         "no": "NÃO",
         "met": "atendido",
         "not met": "não atendido",
-        "why": "por quê",
         "correction": "corrigido",
         "answer": "resposta",
         "supports": "o que isso apoia",
@@ -131,9 +122,6 @@ WORDS = {
         "refused": "o que não se pode perguntar a este modelo",
         "given": "dado",
         "needed": "necessário",
-        "figure": "figura",
-        "place": "lugar",
-        "seconds": "segundos",
     },
 }
 

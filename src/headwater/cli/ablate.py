@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, use_cores, watched
+from headwater.cli.terminal import Flag, Whole, note, say, show_json, show_table, use_cores, watched
 from headwater.cli.texts import find_token, read_run
 from headwater.errors import InputError
 
@@ -30,14 +30,14 @@ def ablate(  # noqa: PLR0913  (each is one choice a person makes on the command 
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
     how: Literal["zero", "mean", "resample"] = "zero",
     reference: str | None = None,
-    seed: Annotated[int, WHOLE] = 0,
+    seed: Whole = 0,
     at: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    position: Annotated[int, WHOLE] = -1,
+    position: Whole = -1,
     token: str | None = None,
     against: str | None = None,
-    loss: Annotated[bool, Parameter(negative="")] = False,
-    top: Annotated[int, WHOLE] = 5,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    loss: Flag = False,
+    top: Whole = 5,
+    json: Flag = False,
     html: Path | None = None,
     svg: Path | None = None,
 ) -> None:
@@ -52,7 +52,7 @@ def ablate(  # noqa: PLR0913  (each is one choice a person makes on the command 
     model
         A model's file or folder, in any format that Headwater reads; a run's folder; the name of one of ours; or, without a text, a file that explain --save wrote.
     text
-        What the model reads; ``-`` reads it from standard input.
+        What the model reads; - reads it from standard input.
     places
         What to take away, all of it together: L1H4 (a head), L0.feed_forward, L0N17 (a neuron), L1H4.pattern, embed, or any other site.
     how

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from headwater.cli.atlas_show import tell_files
-from headwater.cli.terminal import WHOLE, note, use_cores, watched
+from headwater.cli.terminal import Flag, Whole, note, use_cores, watched
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,21 +38,21 @@ def build(  # noqa: PLR0913  (each is one choice a person makes on the command l
     out: Path | None = None,
     corpus: Path | None = None,
     text: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
-    k: Annotated[int, WHOLE] = 16,
-    triples: Annotated[int, WHOLE] = 1000,
-    each: Annotated[int, WHOLE] = 4,
-    others: Annotated[int | None, WHOLE] = None,
+    k: Whole = 16,
+    triples: Whole = 1000,
+    each: Whole = 4,
+    others: Whole | None = None,
     basis: Literal["tokens", "effective-tokens"] = "tokens",
-    offset: Annotated[int, WHOLE] = 0,
-    windows: Annotated[int, WHOLE] = 256,
+    offset: Whole = 0,
+    windows: Whole = 256,
     part: Literal["held-out", "train"] = "held-out",
-    rows: Annotated[int, WHOLE] = 65_536,
+    rows: Whole = 65_536,
     engine: Literal["local", "dask", "ray"] = "local",
     address: str | None = None,
-    workers: Annotated[int | None, WHOLE] = None,
+    workers: Whole | None = None,
     device: str = "cpu",
-    overwrite: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    overwrite: Flag = False,
+    json: Flag = False,
 ) -> None:
     """Write out every table of a model: bigrams, what each head looks for and says, skip-trigrams by lift.
 

@@ -1,11 +1,9 @@
 """``headwater atlas bugs``: what a head raises although the text never shows it."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
-
-from headwater.cli.terminal import WHOLE, note, say, show_json, show_table
+from headwater.cli.terminal import Flag, Whole, note, say, show_json, show_table
 from headwater.errors import InputError
 
 
@@ -14,8 +12,8 @@ def bugs(
     /,
     *,
     head: str | None = None,
-    limit: Annotated[int, WHOLE] = 20,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    limit: Whole = 20,
+    json: Flag = False,
 ) -> None:
     """Show skip-trigrams that a head raises only because it raises two others, and what they cost.
 
@@ -55,7 +53,7 @@ def bugs(
         "parents, and how often they occur",
     ]
     show_table(columns, [_told(row) for row in rows[:limit]])
-    say(f"{total:,} bugs, {cost:,.3f} nats in all on held-out text")
+    say(f"{total:,} bugs, {cost:,.3f} nats in all on {manifest.read_in}")
     if total > limit:
         note(f"the others: --limit {total}")
 

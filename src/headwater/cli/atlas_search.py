@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, watched, working
+from headwater.cli.terminal import Flag, Whole, note, say, show_json, show_table, watched, working
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ def search(  # noqa: PLR0913  (each is one choice a person makes on the command 
     head: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
     sort: Annotated[str, TOKEN] = "lift",
     sign: Literal["both", "raising", "lowering"] = "both",
-    limit: Annotated[int, WHOLE] = 50,
-    offset: Annotated[int, WHOLE] = 0,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    limit: Whole = 50,
+    offset: Whole = 0,
+    json: Flag = False,
 ) -> None:
     """Find skip-trigrams [source] … [dest] → [out] by their tokens and heads.
 
@@ -39,7 +39,7 @@ def search(  # noqa: PLR0913  (each is one choice a person makes on the command 
         An atlas' folder.
     source
         The earlier token that is attended to: its exact text (many begin with a space: " keep"), its id (#17), or several of them: prefix:de,
-        contains:elf, regex:^ self (RE2's syntax); exact:#17 is the text #17.
+        contains:elf, regex:^ self (RE2's syntax, at most 200 letters); exact:#17 is the text #17.
     dest
         The token that attends, written likewise.
     out
@@ -103,9 +103,9 @@ def quote(  # noqa: PLR0913  (each is one choice a person makes on the command l
     dest: Annotated[str | None, TOKEN] = None,
     out: Annotated[str | None, TOKEN] = None,
     head: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
-    limit: Annotated[int, WHOLE] = 20,
-    offset: Annotated[int, WHOLE] = 0,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    limit: Whole = 20,
+    offset: Whole = 0,
+    json: Flag = False,
 ) -> None:
     """Read places in held-out text where skip-trigrams fire: the text around source and dest, and what came next.
 
@@ -149,7 +149,7 @@ def export(
     *,
     out: Path,
     format: Literal["parquet", "csv", "json"] | None = None,  # noqa: A002
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> None:
     """Write a table for other programs: tokens as exact texts with their ids, heads by name.
 
@@ -183,7 +183,7 @@ def export(
         note(f"{rows:,} rows of {table} written to {out}, {out.stat().st_size:,} bytes")
 
 
-def verify(atlas: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def verify(atlas: Path, /, *, json: Flag = False) -> int:
     """Read every byte of an atlas and find whatever has changed, gone, come or been swapped. Exit code 1 says that something has.
 
     Parameters

@@ -2,18 +2,16 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import Parameter
-
-from headwater.cli.terminal import note, say, show_json, show_table
+from headwater.cli.terminal import Flag, note, say, show_json, show_table
 
 if TYPE_CHECKING:
     from headwater.atlas.atlas import Atlas
     from headwater.atlas.manifest import Manifest
 
 
-def show(atlas: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+def show(atlas: Path, /, *, json: Flag = False) -> None:
     """Show the settings of an atlas, its tables, and one row for each head.
 
     Of a head: the copying score of its centred OV circuit and what that amounts to, the share of its scores' variance that positions explain, its strongest
@@ -52,7 +50,8 @@ def tell_files(found: "Manifest", folder: Path, *, json: bool) -> None:
         for name, table in plain["tables"].items()
     ]
     show_table(["table", "rows#", "MB#"], rows)
-    note(f"try: headwater atlas search {folder} --limit 20 · headwater atlas show {folder} · headwater atlas verify {folder}")
+    first = f"search {folder} --limit 20" if found.heads else f"export {folder} bigrams --out bigrams.csv"
+    note(f"try: headwater atlas {first} · headwater atlas show {folder} · headwater atlas verify {folder}")
 
 
 def _files(found: "Manifest", folder: Path) -> dict[str, Any]:

@@ -1,19 +1,14 @@
 """``headwater atlas timeline`` and ``headwater atlas diff``: what became of heads, over a training or between two atlases."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-
-from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, use_cores, watched
+from headwater.cli.terminal import Flag, Whole, note, say, show_json, show_table, use_cores, watched
 from headwater.errors import InputError
 from headwater.show.plots import check_plot, draw
 
 if TYPE_CHECKING:
     from headwater.show.values import Result
-
-Flag = Annotated[bool, Parameter(negative="")]
-Whole = Annotated[int, WHOLE]
 
 
 def timeline(

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from headwater.cli.explain import document
 from headwater.cli.pictures import check_pictures, write_pictures
-from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, use_cores, working
+from headwater.cli.terminal import Flag, Whole, note, say, show_json, show_table, use_cores, working
 from headwater.cli.texts import read_run
 from headwater.cli.trees import show_tree
 from headwater.errors import InputError
@@ -23,12 +23,12 @@ def attend(  # noqa: PLR0913  (each is one choice a person makes on the command 
     *,
     head: str,
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
-    dest: Annotated[int, WHOLE] = -1,
-    source: Annotated[int | None, WHOLE] = None,
-    against: Annotated[int | None, WHOLE] = None,
-    depth: Annotated[int, WHOLE] = 2,
-    most: Annotated[int, WHOLE] = 6,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    dest: Whole = -1,
+    source: Whole | None = None,
+    against: Whole | None = None,
+    depth: Whole = 2,
+    most: Whole = 6,
+    json: Flag = False,
     html: Path | None = None,
     svg: Path | None = None,
 ) -> None:
@@ -47,7 +47,7 @@ def attend(  # noqa: PLR0913  (each is one choice a person makes on the command 
     model
         A model's file or folder, in any format that Headwater reads; a run's folder; the name of one of ours; or, without a text, a file that explain --save wrote.
     text
-        The text; ``-`` reads it from standard input.
+        The text; - reads it from standard input.
     head
         The head, such as L1H4.
     dest

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from headwater.cli.pictures import check_pictures, write_pictures
-from headwater.cli.terminal import WHOLE, say, show_json, show_table, use_cores, watched, working
+from headwater.cli.terminal import Flag, Whole, say, show_json, show_table, use_cores, watched, working
 from headwater.cli.texts import read_run
 from headwater.errors import InputError
 
@@ -23,9 +23,9 @@ def check(  # noqa: PLR0913  (each is one choice a person makes on the command l
     /,
     *,
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
-    samples: Annotated[int, WHOLE] = 8,
-    seed: Annotated[int, WHOLE] = 0,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    samples: Whole = 8,
+    seed: Whole = 0,
+    json: Flag = False,
     html: Path | None = None,
     svg: Path | None = None,
 ) -> int:
@@ -39,7 +39,7 @@ def check(  # noqa: PLR0913  (each is one choice a person makes on the command l
     model
         A model's file or folder, in any format that Headwater reads; a run's folder; the name of one of ours; or a file that explain --save wrote.
     text
-        The text; ``-`` reads it from standard input. Without one, random tokens are taken.
+        The text; - reads it from standard input. Without one, random tokens are taken.
     samples
         Logits to follow upstream.
     seed

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from cyclopts import Parameter
-
-from headwater.cli.terminal import note, show_json, use_cores, watched
+from headwater.cli.terminal import Flag, note, show_json, use_cores, watched
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ def claims(  # noqa: PLR0913  (each is one choice a person makes on the command 
     verdict: str | None = None,
     model: str | None = None,
     lang: Literal["en", "pt"] = "en",
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
     figures: Path | None = None,
     theme: Literal["light", "dark", "both"] = "both",
     format: Literal["svg", "png"] = "svg",  # noqa: A002  (what people call it)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from headwater.cli.terminal import note, show_json, use_cores, working
+from headwater.cli.terminal import Flag, note, show_json, use_cores, working
 
 
 def convert(
@@ -12,8 +12,8 @@ def convert(
     /,
     *,
     to: Literal["headwater", "hugging-face", "transformer-lens"] = "headwater",
-    overwrite: bool = False,
-    json: bool = False,
+    overwrite: Flag = False,
+    json: Flag = False,
 ) -> None:
     """Write a model anew, as a Headwater checkpoint or for another library.
 

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from headwater.cli.terminal import note, show_json, show_table, working
+from headwater.cli.terminal import Flag, Whole, note, show_json, show_table, working
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ def build(  # noqa: PLR0913  (each is one choice a person makes on the command l
     *sources: Annotated[str, Parameter(name="SOURCE", allow_leading_hyphen=True)],
     out: Path,
     tokenizer: Path | None = None,
-    vocab: int | None = None,
-    words: Annotated[bool, Parameter(negative="")] = False,
-    characters: Annotated[bool, Parameter(negative="")] = False,
-    bytes: Annotated[bool, Parameter(negative="")] = False,  # noqa: A002
+    vocab: Whole | None = None,
+    words: Flag = False,
+    characters: Flag = False,
+    bytes: Flag = False,  # noqa: A002
     held_out: float = 0.05,
-    seed: int = 0,
-    overwrite: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    seed: Whole = 0,
+    overwrite: Flag = False,
+    json: Flag = False,
 ) -> None:
     """Turn text into tokens on disk.
 
@@ -82,9 +82,9 @@ def show(
     folder: Path,
     /,
     *,
-    top: int = 10,
-    verify: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    top: Whole = 10,
+    verify: Flag = False,
+    json: Flag = False,
 ) -> None:
     """Show how much there is in a corpus and what is most frequent.
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.cli.terminal import note, say, show_json, show_table, use_cores, watched
+from headwater.cli.terminal import Flag, note, say, show_json, show_table, use_cores, watched
 from headwater.cli.trees import show_tree
 from headwater.errors import HeadwaterError
 
@@ -23,7 +23,7 @@ MARGIN = 15.0
 """Seconds beyond those after which a studio gives a question up by itself, and says so."""
 
 
-def demo(*, browser: bool = True, json: bool = False) -> int:
+def demo(*, browser: bool = True, json: Flag = False) -> int:
     """Take the one-layer model that comes with Headwater, let it speak, say why, check that the parts add up, write out its tables, and open the studio.
 
     The tables go to models/one-layer/atlas below the current folder, once: what is there is not made again. The studio stays open until Ctrl-C.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import show_json, show_table, use_cores, watched, working
+from headwater.cli.terminal import Flag, Whole, show_json, show_table, use_cores, watched, working
 from headwater.errors import InputError
 from headwater.show.plots import check_plot, draw
 from headwater.train.own_text import HELD_OUT, Wanted, check_words, corpus_for
@@ -25,9 +25,9 @@ def evaluate(  # noqa: PLR0913  (each is one choice a person makes on the comman
     corpus: Path | None = None,
     against: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
     recurrent: Path | None = None,
-    context: int | None = None,
-    most: int = 200_000,
-    json: bool = False,
+    context: Whole | None = None,
+    most: Whole = 200_000,
+    json: Flag = False,
     plot: Path | None = None,
 ) -> None:
     """Measure a model's loss on held-out text, and that of baselines on the same tokens.

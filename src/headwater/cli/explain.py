@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 from cyclopts import Parameter
 
 from headwater.cli.pictures import check_pictures, write_pictures
-from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, use_cores, working
+from headwater.cli.terminal import Flag, Whole, note, say, show_json, show_table, use_cores, working
 from headwater.cli.texts import find_token, read_run
 from headwater.cli.trees import show_tree
 from headwater.errors import InputError, did_you_mean
@@ -24,19 +24,19 @@ def explain(  # noqa: PLR0913  (each is one choice a person makes on the command
     /,
     *,
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
-    position: Annotated[int, WHOLE] = -1,
+    position: Whole = -1,
     token: str | None = None,
     against: str | None = None,
-    centred: Annotated[bool, Parameter(negative="")] = False,
+    centred: Flag = False,
     part: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
     by: str | None = None,
-    depth: Annotated[int, WHOLE] = 2,
-    most: Annotated[int, WHOLE] = 8,
+    depth: Whole = 2,
+    most: Whole = 8,
     share: float | None = None,
-    budget: Annotated[int | None, WHOLE] = None,
-    totals: Annotated[bool, Parameter(negative="")] = False,
+    budget: Whole | None = None,
+    totals: Flag = False,
     save: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
     html: Path | None = None,
     svg: Path | None = None,
 ) -> None:
@@ -53,7 +53,7 @@ def explain(  # noqa: PLR0913  (each is one choice a person makes on the command
     model
         A model's file or folder, in any format that Headwater reads; a run's folder; the name of one of ours; or, without a text, a file that --save wrote.
     text
-        The text; ``-`` reads it from standard input.
+        The text; - reads it from standard input.
     position
         Of the token after which the logit is: from 0, or from the end where it is negative.
     token
@@ -111,7 +111,8 @@ def explain(  # noqa: PLR0913  (each is one choice a person makes on the command
         show_json({"model": str(model), **document(split, depth, most)})
     else:
         show_tree(tree)
-        _hint(split, str(model) if text is None and ids is None else f"{model} …", part or [])
+        is_bare = (text, ids, position, token, against, centred) == (None, None, -1, None, None, False)
+        _hint(split, str(model) if is_bare else f"{model} …", part or [])
     write_pictures([replace(tree, title=split.label)], split.label, html=html, svg=svg)
 
 
@@ -141,7 +142,7 @@ def _opened(why: "Split", parts: list[str], by: str | None, *, most: int, walk: 
 
 
 def _way_to(split: "Split", name: str) -> "Way":
-    """A neuron is a part of its layer only when that is taken apart by neurons, a token of anything only by tokens."""
+    """A neuron is a part of its layer only when that is taken apart by neurons."""
     ways = split.node.ways
     neuron = re.fullmatch(r"(L\d+)N\d+", name, re.ASCII)
     if neuron is None:

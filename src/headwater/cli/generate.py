@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import note, show_json, use_cores, working
+from headwater.cli.terminal import WHOLE, Flag, Whole, note, show_json, use_cores, working
 from headwater.cli.texts import read_prompt
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ def generate(  # noqa: PLR0913  (each is one choice a person makes on the comman
     /,
     *,
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
-    most: Annotated[int, Parameter(name=["--most", "-n"])] = 50,
+    most: Annotated[int, Parameter(name=["--most", "-n"]), WHOLE] = 50,
     temperature: float = 1.0,
-    top_k: int | None = None,
+    top_k: Whole | None = None,
     top_p: float | None = None,
-    seed: int = 0,
+    seed: Whole = 0,
     stop: str | None = None,
-    past_end: Annotated[bool, Parameter(negative="")] = False,
-    json: bool = False,
+    past_end: Flag = False,
+    json: Flag = False,
 ) -> None:
     """Continue a text.
 
@@ -38,7 +38,7 @@ def generate(  # noqa: PLR0913  (each is one choice a person makes on the comman
     model
         A model's file or folder, in any format that Headwater reads.
     text
-        What to continue; ``-`` reads it from standard input.
+        What to continue; - reads it from standard input.
     most
         How many tokens at the most.
     temperature

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import note, say, show_json, show_table, use_cores, watched
+from headwater.cli.terminal import Flag, Whole, note, say, show_json, show_table, use_cores, watched
 from headwater.errors import InputError
 from headwater.show.plots import check_plot, draw
 
@@ -32,10 +32,10 @@ def heads(  # noqa: PLR0913  (each is one choice a person makes on the command l
     head: str | None = None,
     join: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
     corpus: Path | None = None,
-    offset: int = 0,
-    examples: int = 3,
-    quick: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    offset: Whole = 0,
+    examples: Whole = 3,
+    quick: Flag = False,
+    json: Flag = False,
     plot: Path | None = None,
 ) -> None:
     """Show what each head copies, matches, composes with, says and looks for, from the weights alone.

@@ -1,11 +1,13 @@
 """``headwater inspect``: what a model is made of, from its headers alone."""
 
 import re
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from headwater.cli.terminal import show_json, show_table
+from headwater.cli.terminal import Flag, show_json, show_table
+from headwater.errors import ModelFileError
 from headwater.files.entries import TensorEntry
 from headwater.files.plain import read_json
 from headwater.model.config import (
@@ -29,7 +31,7 @@ from headwater.model.sources import look
 from headwater.settings import kind_of, to_plain
 
 
-def inspect(model: Path, /, *, json: bool = False) -> None:
+def inspect(model: Path, /, *, json: Flag = False) -> None:
     """Show a model's architecture, parameters and tensors.
 
     Reads headers only: it answers at once whatever the model's size.
@@ -88,9 +90,12 @@ def describe(source: Source) -> list[tuple[str, str]]:
 
 
 def _card(source: Source) -> dict[str, Any] | None:
-    """What one of our own models says about itself."""
-    place = source.path / "card.json"
-    return read_json(place) if place.exists() else None
+    """What one of our own models says about itself; a file of that name that somebody else wrote is none."""
+    with suppress(ModelFileError, KeyError, TypeError, ValueError):
+        card = read_json(source.path / "card.json")
+        _card_rows(card)
+        return card
+    return None
 
 
 def _card_rows(card: dict[str, Any]) -> list[tuple[str, str]]:

@@ -58,10 +58,10 @@ errors = Screen(stderr=True, highlight=False)
 
 def main() -> NoReturn:
     """Run one command; every end of it is an exit code."""
-    for name in ("stdout", "stderr"):
-        # Closed by whoever called (>&-): there is nobody to tell.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        # Closed by whoever called (>&-): there is nothing to read, and nobody to tell.
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  (open until the end)
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  (open until the end)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that cannot show a letter gets a question mark, not an error.
         sys.stdout.reconfigure(errors="replace")
@@ -81,7 +81,7 @@ def main() -> NoReturn:
         _tell(str(error), "a place that can be read or written; check path, rights and room")
         sys.exit(2)
     except CycloptsError as error:
-        _tell(str(error).strip(), "see headwater --help")
+        _tell(str(error).strip(), f"see {' '.join(['headwater', *(error.command_chain or ())])} --help")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -98,13 +98,15 @@ def _unforeseen(error: Exception) -> int:
 
 
 def _tell_in_full(arguments: list[str]) -> None:
-    """Let the help of a verb say all that its docstring says; folding is left to the terminal."""
-    if len(arguments) < 2 or arguments[0] not in VERBS or not {"--help", "-h"} & set(arguments):
+    """Let the help of a verb, or of one below it, say all that its docstring says; folding is left to the terminal."""
+    if not {"--help", "-h"} & set(arguments):
         return
-    own = app[arguments[0]]
-    if own.default_command is not None:
+    own = app
+    for name in app.parse_commands([each for each in arguments if not each.startswith("-")])[0]:
+        own = own[name]
+    if own is not app and own.default_command is not None:
         about = re.split(r"\n\s*Parameters\n", inspect.getdoc(own.default_command) or "")[0]
-        own.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in about.split("\n\n"))
+        own.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in about.replace("``", "").split("\n\n"))
 
 
 def _tell(first: str, second: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import WHOLE, note, say, show_json, show_table, use_cores, watched, working
+from headwater.cli.terminal import Flag, Whole, note, say, show_json, show_table, use_cores, watched, working
 from headwater.cli.texts import find_token, read_run
 from headwater.errors import InputError
 
@@ -25,13 +25,13 @@ def stream(  # noqa: PLR0913  (each is one choice a person makes on the command 
     *,
     ids: Annotated[str | None, Parameter(help="Token ids instead of a text: 12,7,33.")] = None,
     norms: Literal["pre", "post"] | None = None,
-    position: Annotated[int | None, WHOLE] = None,
+    position: Whole | None = None,
     token: str | None = None,
-    top: Annotated[int, WHOLE] = 3,
+    top: Whole = 3,
     head: str | None = None,
     temperature: Annotated[list[float] | None, Parameter(negative="", consume_multiple=True)] = None,
-    locality: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    locality: Flag = False,
+    json: Flag = False,
     html: Path | None = None,
     svg: Path | None = None,
 ) -> None:
@@ -46,7 +46,7 @@ def stream(  # noqa: PLR0913  (each is one choice a person makes on the command 
     model
         A model's file or folder, in any format that Headwater reads; a run's folder; the name of one of ours; or, without a text, a file that explain --save wrote.
     text
-        What the model reads; ``-`` reads it from standard input.
+        What the model reads; - reads it from standard input.
     norms
         The same weights with their norms before each component (pre) or in the stream after each write (post); they were trained for the other.
     position

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import WHOLE, note, say, use_cores, working
+from headwater.cli.terminal import Whole, note, say, use_cores, working
 
 OURS = ("one-layer", "two-layer", "block", "zero-layer")
 """What is served where nothing is named."""
@@ -15,7 +15,7 @@ OURS = ("one-layer", "two-layer", "block", "zero-layer")
 def studio(
     *models: Path,
     atlas: Annotated[list[Path] | None, Parameter(negative="", consume_multiple=True)] = None,
-    port: Annotated[int | None, WHOLE] = None,
+    port: Whole | None = None,
     host: str = "127.0.0.1",
     name: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
     browser: bool = True,

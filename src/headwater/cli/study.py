@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from headwater.cli.terminal import show_json, show_table, use_cores, watched
+from headwater.cli.terminal import Flag, Whole, show_json, show_table, use_cores, watched
 from headwater.cli.trained import opened
 from headwater.errors import InputError
 from headwater.show.plots import check_plot, draw
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 study = App(name="study", help="Experiments on training: what models learn, and when.")
 
 Paths = Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)]
-Numbers = Annotated[list[int] | None, Parameter(negative="", consume_multiple=True)]
-Flag = Annotated[bool, Parameter(negative="")]
+Numbers = Annotated[list[Whole] | None, Parameter(negative="", consume_multiple=True)]
 
 
 @study.command
@@ -34,10 +33,10 @@ def bigram(  # noqa: PLR0913  (each is one choice a person makes on the command 
     *,
     text: Paths = None,
     corpus: Path | None = None,
-    often: int = 1000,
-    d_model: int | None = None,
-    steps: int = 600,
-    seed: int = 0,
+    often: Whole = 1000,
+    d_model: Whole | None = None,
+    steps: Whole = 600,
+    seed: Whole = 0,
     json: Flag = False,
     plot: Path | None = None,
 ) -> None:
@@ -91,9 +90,9 @@ def rank(  # noqa: PLR0913  (each is one choice a person makes on the command li
     *,
     text: Paths = None,
     widths: Numbers = None,
-    often: int = 1000,
-    steps: int = 600,
-    seed: int = 0,
+    often: Whole = 1000,
+    steps: Whole = 600,
+    seed: Whole = 0,
     json: Flag = False,
     plot: Path | None = None,
 ) -> None:
@@ -137,8 +136,8 @@ def gradients(  # noqa: PLR0913  (each is one choice a person makes on the comma
     *,
     text: Paths = None,
     corpus: Path | None = None,
-    steps: int = 600,
-    seed: int = 0,
+    steps: Whole = 600,
+    seed: Whole = 0,
     json: Flag = False,
     plot: Path | None = None,
 ) -> None:
@@ -191,7 +190,7 @@ def gradients(  # noqa: PLR0913  (each is one choice a person makes on the comma
 
 
 @study.command
-def recall(*, farthest: int = 64, steps: int = 200, seed: int = 0, json: Flag = False, plot: Path | None = None) -> None:
+def recall(*, farthest: Whole = 64, steps: Whole = 200, seed: Whole = 0, json: Flag = False, plot: Path | None = None) -> None:
     """Who can look back: a key, a gap of words that mean nothing, a question, and the key again.
 
     n-grams, a recurrent network, and models of zero, one and two layers are trained on the same windows and asked at every gap.
@@ -226,8 +225,8 @@ def planted(
     run: Path | None = None,
     /,
     *,
-    steps: int = 3000,
-    seed: int = 0,
+    steps: Whole = 3000,
+    seed: Whole = 0,
     json: Flag = False,
     plot: Path | None = None,
 ) -> None:
@@ -266,7 +265,7 @@ def planted(
 
 
 @study.command
-def induction(model: Path, /, *, sequences: int = 16, seed: int = 0, json: Flag = False, plot: Path | None = None) -> None:
+def induction(model: Path, /, *, sequences: Whole = 16, seed: Whole = 0, json: Flag = False, plot: Path | None = None) -> None:
     """Which heads find what followed last time: random tokens, twice.
 
     Parameters
@@ -298,8 +297,8 @@ def terms(  # noqa: PLR0913  (each is one choice a person makes on the command l
     *,
     text: Paths = None,
     corpus: Path | None = None,
-    windows: int = 16,
-    seed: int = 0,
+    windows: Whole = 16,
+    seed: Whole = 0,
     json: Flag = False,
     plot: Path | None = None,
 ) -> None:

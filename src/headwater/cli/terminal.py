@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 from cyclopts import Parameter, Token
 from rich.console import Console
@@ -27,6 +27,9 @@ def _whole(_: Any, tokens: Sequence[Token]) -> int:
 
 WHOLE = Parameter(converter=_whole)
 """A whole number; left alone, 1.5 would be taken for 2."""
+Whole: TypeAlias = Annotated[int, WHOLE]
+Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
+"""An option that is there or is not: no other option takes it back."""
 
 
 class Screen(Console):

@@ -30,7 +30,16 @@ def read_prompt(loaded: "Model", text: str | None, ids: str | None) -> list[int]
         raise InputError(
             f"{text!r:.80}", "an option that exists, or a text", "see --help; a text that begins with a dash goes in by '-'"
         )
-    return [int(token) for token in loaded.tokens(sys.stdin.read() if text == "-" else text)[0]]
+    return [int(token) for token in loaded.tokens(_piped() if text == "-" else text)[0]]
+
+
+def _piped() -> str:
+    """All of standard input, as it is: in UTF-8 whatever the terminal speaks, with the ends of lines that it has."""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as wrong:
+        given = f"standard input whose byte {wrong.start:,} begins no letter"
+        raise InputError(given, "a text in UTF-8", "convert it first, or give --ids") from None
 
 
 def read_run(model: Path, text: str | None, ids: str | None, norms: "Order | None" = None) -> "Run":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import note, show_json, show_table, use_cores
+from headwater.cli.terminal import Flag, note, show_json, show_table, use_cores
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
@@ -23,10 +23,10 @@ def train(  # noqa: PLR0913  (each is one choice a person makes on the command l
     out: Path | None = None,
     settings: Annotated[list[str] | None, Parameter(name="--set", negative="", consume_multiple=False)] = None,
     text: Annotated[list[str] | None, Parameter(negative="")] = None,
-    resume: Annotated[bool, Parameter(negative="")] = False,
+    resume: Flag = False,
     device: Literal["cpu", "cuda", "mps"] = "cpu",
     sharing: Literal["copies", "shards"] = "copies",
-    json: bool = False,
+    json: Flag = False,
 ) -> int:
     """Train a model by a recipe.
 

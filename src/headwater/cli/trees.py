@@ -11,10 +11,10 @@ from headwater.show.text import tree_lines
 from headwater.show.values import Tree
 
 
-def show_tree(tree: Tree, depth: int | None = None) -> None:
-    """The tree on stdout, down to ``depth`` levels below its root; what does not fit beside each other folds, nothing is left out."""
+def show_tree(tree: Tree) -> None:
+    """The tree on stdout; what does not fit beside each other folds, nothing is left out."""
     screen = Screen(highlight=False, width=None if sys.stdout.isatty() else terminal.PIPED)
     if tree.title:
         screen.print(Text(legible(tree.title), "bold"), soft_wrap=True)
-    for line in tree_lines(tree, screen.width, depth):
+    for line in tree_lines(tree, screen.width):
         screen.print(line, soft_wrap=True)

@@ -29,8 +29,11 @@ class Row:
     branch: Branch
     lasts: tuple[bool, ...]
     """For each level from below the root down to this row: whether it is the last one there. As many as the row is deep."""
-    is_open: bool
-    """Whether its parts are the rows that follow."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its parts are the rows that follow."""
+        return bool(self.branch.branches)
 
     @property
     def label(self) -> str:
@@ -48,17 +51,15 @@ class Row:
         return len(self.lasts)
 
 
-def rows_of(tree: Tree, depth: int | None = None) -> list[Row]:
-    """The rows of a tree from the top, down to ``depth`` levels below its root; all without it."""
-    return list(_rows(tree.root, (), depth))
+def rows_of(tree: Tree) -> list[Row]:
+    """The rows of a tree from the top."""
+    return list(_rows(tree.root, ()))
 
 
-def _rows(branch: Branch, lasts: tuple[bool, ...], depth: int | None) -> Iterator[Row]:
-    is_open = bool(branch.branches) and (depth is None or len(lasts) < depth)
-    yield Row(branch=branch, lasts=lasts, is_open=is_open)
-    if is_open:
-        for number, inner in enumerate(branch.branches, 1):
-            yield from _rows(inner, (*lasts, number == len(branch.branches)), depth)
+def _rows(branch: Branch, lasts: tuple[bool, ...]) -> Iterator[Row]:
+    yield Row(branch=branch, lasts=lasts)
+    for number, inner in enumerate(branch.branches, 1):
+        yield from _rows(inner, (*lasts, number == len(branch.branches)))
 
 
 @dataclass(frozen=True)

@@ -56,9 +56,9 @@ def written(*sections: Tree | Table, width: int = WIDE) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
-def tree_lines(tree: Tree, room: int, depth: int | None = None) -> Iterator[Text]:
+def tree_lines(tree: Tree, room: int) -> Iterator[Text]:
     """A tree's rows, then its remarks; what does not fit beside each other folds, nothing is left out."""
-    rows = rows_of(tree, depth)
+    rows = rows_of(tree)
     plan = _plan(rows, room)
     for row in rows:
         yield from _rows(row, plan)

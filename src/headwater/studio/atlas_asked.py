@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Query, Request
 
 from headwater.atlas.atlas import Atlas
-from headwater.atlas.patterns import Pattern, read_pattern
+from headwater.atlas.patterns import Pattern, read_pattern, written_pattern
 from headwater.errors import InputError
 from headwater.studio.asked import Answer, Lines, TokenTold, shelf, worked
 from headwater.studio.limits import ROWS
@@ -16,7 +16,10 @@ from headwater.studio.work import Stop
 Result = TypeVar("Result")
 PatternAsked = Annotated[
     str | None,
-    Query(max_length=1_100, description="A token's text, #id, prefix:…, contains:…, regex:… (RE2) or exact:…; none is any."),
+    Query(
+        max_length=1_100,
+        description="A token's text, #id, prefix:…, contains:…, regex:… (RE2, at most 200 letters) or exact:…; none is any.",
+    ),
 ]
 Limit = Annotated[int, Query(ge=0, le=ROWS)]
 Offset = Annotated[int, Query(ge=0, lt=2**40)]
@@ -94,10 +97,9 @@ def in_python(some: Pattern) -> str:
 
 
 def in_shell(some: Pattern) -> str:
-    """A pattern as a shell has it, as one word; a text that would be read as another pattern is told to be one.
+    """A pattern as a shell has it, as one word.
 
     >>> print(in_shell("it's"), in_shell(17), in_shell("#17"))
     'it'"'"'s' '#17' 'exact:#17'
     """
-    written = f"#{some}" if isinstance(some, int) else str(some)
-    return shlex.quote(written if read_pattern(written) == some else f"exact:{written}")
+    return shlex.quote(written_pattern(some))

@@ -164,3 +164,7 @@ def test_tables_and_documents_say_which_numbers_are_bounds(found):
     assert {side["lift"] is None for side in sides if side["how"] == "bounded"} == {True}
     assert document["appeared"][0]["source_id"] == found.appeared[0].key[1]
     assert found.curves() == ()
+
+
+def test_a_head_may_be_written_in_small_letters(atlases):
+    assert diff(*atlases, "l0h1").plain() == diff(*atlases, "L0H1").plain()

@@ -12,6 +12,7 @@ import pytest
 from headwater.atlas.atlas import open_atlas
 from headwater.atlas.manifest import commit
 from headwater.atlas.patterns import Contains, Matches, Prefix, read_pattern
+from headwater.atlas.search import Query
 from headwater.errors import InputError, ModelFileError
 from headwater.files.tables import write_table
 from small_atlas import EACH, HEADS, TEXTS, TRIPLES, K, small_atlas
@@ -273,3 +274,13 @@ def test_opening_and_searching_need_no_torch(small):
     told = subprocess.run([sys.executable, "-c", script, small.folder], capture_output=True, text=True, check=True)
     assert "lift" in told.stdout
     assert told.stderr == ""
+
+
+def test_a_head_may_be_written_in_small_letters(atlas):
+    assert atlas.strongest("l0h1").plain() == atlas.strongest("L0H1").plain()
+    assert atlas.head("l0h1").name == "L0H1"
+
+
+@pytest.mark.parametrize("pattern", [" keep", 17, "#17", "prefix:de", "exact:x", Prefix(" de"), Contains("#1"), Matches("^a")])
+def test_a_query_is_told_as_it_is_written(pattern):
+    assert read_pattern(Query(source=pattern).plain()["source"]) == pattern

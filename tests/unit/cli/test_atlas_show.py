@@ -5,8 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from headwater.api import Model
 from headwater.atlas.build import build_atlas
 from headwater.files.tables import read_table
+from headwater.model.config import ModelConfig
+from headwater.model.weights import Weights
 from headwater.text.corpus import open_corpus
 from tiny_atlas import CHOSEN, build_here, save_corpus, save_model
 
@@ -66,3 +69,26 @@ def test_quotes_of_an_atlas_without_text_are_refused(headwater, place):
     result = headwater("atlas", "quote", place / "without")
     assert result.returncode == 2
     assert "--corpus" in result.stderr
+
+
+def test_an_atlas_says_which_text_its_evidence_is_from(headwater, place):
+    assert "places in held-out text" in headwater("atlas", "quote", place / "with", "--limit", 1).stdout
+    assert "on held-out text" in headwater("atlas", "bugs", place / "with").stdout
+    chosen = replace(CHOSEN, triples=100, part="train")
+    build_atlas(place / "model", place / "train", chosen, corpus=open_corpus(place / "corpus"))
+    assert "places in training text" in headwater("atlas", "quote", place / "train", "--limit", 1).stdout
+    assert "on training text" in headwater("atlas", "bugs", place / "train").stdout
+
+
+def test_an_atlas_without_heads_is_not_said_to_lack_a_text(headwater, place):
+    config = ModelConfig(vocab=open_corpus(place / "corpus").vocab, context=8, d_model=4, layers=0)
+    Model(Weights.draw(config, seed=0), open_corpus(place / "corpus").tokenizer).save(place / "zero")
+    built = headwater(
+        "atlas", "build", place / "zero", "--corpus", place / "corpus", "--out", place / "headless", "--windows", 2
+    )
+    assert built.returncode == 0, built.stderr
+    assert "atlas search" not in built.stderr
+    for verb in ("quote", "bugs"):
+        refused = headwater("atlas", verb, place / "headless")
+        assert refused.returncode == 2
+        assert "without heads" in refused.stderr

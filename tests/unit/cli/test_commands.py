@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +46,34 @@ def test_inspect_shows_the_architecture_and_every_tensor(headwater, model):
     assert {tensor["name"] for tensor in document["tensors"]} == set(load(model).weights.tensors())
 
 
+@pytest.mark.parametrize("text", ['{"license": "mit"}', "[1]", '{"text":', '{"text": 1, "trained": 2, "held_out": 3}'])
+def test_inspect_passes_over_a_card_that_somebody_else_wrote(headwater, model, tmp_path, text):
+    copied = shutil.copytree(model, tmp_path / "copied")
+    (copied / "card.json").write_text(text)
+    result = headwater("inspect", copied)
+    assert result.returncode == 0, result.stderr
+    assert "its card" not in result.stdout
+    assert "card" not in json.loads(headwater("inspect", copied, "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("verbs", "told"),
+    [
+        (["explain"], "headwater ablate shows how far that carries"),
+        (["atlas", "bugs"], "A head that raises keep"),
+        (["atlas", "quote"], "Tokens are given as in headwater atlas search"),
+        (["study", "bigram"], "Without a model, a zero-layer one is trained"),
+    ],
+)
+def test_the_help_of_a_verb_says_all_of_it(headwater, monkeypatch, verbs, told):
+    monkeypatch.setenv("COLUMNS", "1000")
+    assert told in headwater(*verbs, "--help").stdout
+
+
+def test_whoever_misuses_a_verb_is_sent_to_its_own_help(headwater):
+    assert "see headwater atlas search --help" in headwater("atlas", "search").stderr
+
+
 def test_generate_prints_the_prompt_and_what_follows_and_the_same_seed_repeats_it(headwater, model):
     first, again = (headwater("generate", model, "abc", "-n", 10, "--seed", 3) for _ in range(2))
     other = headwater("generate", model, "abc", "-n", 10, "--seed", 4)
@@ -68,6 +97,14 @@ def test_generate_reads_standard_input_and_ids(headwater, model):
     piped = headwater("generate", model, "-", "-n", 3, stdin="abc")
     by_ids = headwater("generate", model, "--ids", "97,98,99", "-n", 3)
     assert piped.stdout == by_ids.stdout
+
+
+def test_standard_input_is_read_as_it_is_and_in_utf_8(headwater, model):
+    document = json.loads(headwater("generate", model, "-", "-n", 0, "--json", stdin="é\r\n".encode()).stdout)
+    assert bytes(document["prompt_ids"]).decode() == "é\r\n"
+    refused = headwater("generate", model, "-", stdin=b"ab\xff")
+    assert refused.returncode == 2
+    assert "byte 2" in refused.stderr
 
 
 def test_generate_ends_before_a_stop_text(headwater, model):

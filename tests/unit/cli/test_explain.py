@@ -105,6 +105,13 @@ def test_differences_positions_and_ids(headwater):
     assert dashed["position"] == 4
 
 
+def test_a_line_to_go_on_with_asks_the_same_question_or_leaves_it_open(headwater, tmp_path):
+    place = tmp_path / "run"
+    headwater("explain", "two-layer", TEXT, "--save", place, "--depth", 1)
+    assert f"explain {place} --part" in headwater("explain", place, "--depth", 1).stderr
+    assert f"explain {place} … --part" in headwater("explain", place, "--depth", 1, "--position", 1).stderr
+
+
 def test_a_saved_run_is_asked_again_without_the_model(headwater, tmp_path):
     first = json.loads(headwater("explain", "block", TEXT, "--save", tmp_path / "run", "--json").stdout)
     again = json.loads(headwater("explain", tmp_path / "run", "--json").stdout)

@@ -3,18 +3,20 @@
 import json
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
-from cyclopts import CycloptsError
+from cyclopts import CycloptsError, Parameter
 
 from headwater.api import Model
 from headwater.cli.ablate import ablate
 from headwater.cli.attend import attend
 from headwater.cli.check import check
 from headwater.cli.explain import explain
-from headwater.cli.main import app
+from headwater.cli.main import app, main
 from headwater.cli.stream import stream
 from headwater.cli.study import terms
+from headwater.cli.terminal import WHOLE, Flag
 from headwater.errors import InputError
 from headwater.model.config import Attention, FeedForward, ModelConfig
 from headwater.model.weights import Weights, laid_out
@@ -52,12 +54,49 @@ def made(tmp_path):
         ("stream", "--position", "0x1"),
         ("ablate", "--seed", "1.0"),
         ("check", "--samples", "many"),
+        ("generate", "--most", "1.5"),
     ],
 )
 def test_a_number_that_is_not_whole_is_not_rounded(arguments):
     verb, *rest = arguments
     with pytest.raises(CycloptsError, match="no whole number"):
         app([verb, "one-layer", "text", *rest])
+
+
+def every_command(verbs=app):
+    """Each verb, and each below one."""
+    for name in verbs:
+        if not name.startswith("-"):
+            own = verbs[name]
+            yield from [own] if own.default_command is not None else every_command(own)
+
+
+def hints_of(command):
+    """By their names, the kinds of its options."""
+    found = get_type_hints(command.default_command, include_extras=True)
+    return {name: hint for name, hint in found.items() if name != "return"}
+
+
+def parts_of(hint):
+    """A type, and all that it is made of."""
+    return (
+        [hint, *(part for inner in get_args(hint) for part in parts_of(inner))] if not isinstance(hint, Parameter) else [hint]
+    )
+
+
+def test_every_whole_number_of_every_verb_is_one():
+    options = {
+        (command.name[0], name): parts_of(hint) for command in every_command() for name, hint in hints_of(command).items()
+    }
+    wholes = {option: parts for option, parts in options.items() if int in parts}
+    assert len(wholes) > 40
+    assert [option for option, parts in wholes.items() if WHOLE not in parts] == []
+
+
+def test_what_is_asked_for_alike_by_several_verbs_is_asked_for_in_the_same_way():
+    kinds = [hint for command in every_command() for name, hint in hints_of(command).items() if name in ("json", "overwrite")]
+    assert len(kinds) > 25
+    assert [kind for kind in kinds if kind != Flag] == []
 
 
 @pytest.mark.parametrize(
@@ -152,6 +191,16 @@ def test_windows_are_counted_before_text_is_read():
 def test_no_zero_has_a_sign(made, capfd):
     ablate(made(), None, "L0.scores", ids="1,2,3")
     assert "-0.0000" not in capfd.readouterr().out
+
+
+def test_a_verb_whose_input_was_closed_has_nothing_to_read(monkeypatch, capfd):
+    monkeypatch.setattr(sys, "argv", ["headwater", "explain", "one-layer", "-"])
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "no tokens" in capfd.readouterr().err
+    sys.stdin.close()
 
 
 def test_a_verb_whose_output_was_closed_has_nobody_to_tell(headwater, monkeypatch, made):

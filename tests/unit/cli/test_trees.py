@@ -20,11 +20,11 @@ from shown import HOSTILE, flat, one_of_each_kind, words
 def shown(monkeypatch):
     """The lines of a tree where there is so much room."""
 
-    def run(tree, room=200, depth=None):
+    def run(tree, room=200):
         monkeypatch.setattr(terminal, "PIPED", room)
         written = io.StringIO()
         monkeypatch.setattr(sys, "stdout", written)
-        show_tree(tree, depth)
+        show_tree(tree)
         return written.getvalue().splitlines()
 
     return run
@@ -43,13 +43,6 @@ def test_a_tree_has_guides_bars_around_one_line_and_numbers_in_one_column(shown)
         "",
         "Adds up within 4.8e-07.",
     ]
-
-
-def test_below_a_depth_a_number_is_whole(shown):
-    lines = shown(one_of_each_kind(), depth=1)
-    assert len(lines) == 7
-    assert "█" in lines[2]
-    assert "━" not in lines[2]
 
 
 @pytest.mark.parametrize("room", [80, 100, 200])

@@ -31,14 +31,6 @@ def test_rows_come_from_the_top_and_know_where_they_stand():
     ]
 
 
-@pytest.mark.parametrize(("depth", "labels"), [(0, ["all"]), (1, ["all", "one", "leaf"])])
-def test_rows_below_a_depth_are_left_out_and_their_parents_closed(depth, labels):
-    rows = rows_of(TREE, depth)
-    assert [row.label for row in rows] == labels
-    assert not rows[-1].is_open
-    assert [row.is_open for row in rows].count(True) == depth
-
-
 @pytest.mark.parametrize(
     ("reach", "value", "number"),
     [
