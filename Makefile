@@ -19,7 +19,7 @@ export CHROMIUM
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo page test chromium test-studio test-peers test-engines test-slow test-models docs check fix fuzz reliability bench clean
+.PHONY: help demo page test chromium test-studio test-peers test-engines test-slow test-models docs release-check check fix fuzz reliability bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,9 @@ test-models: $(VENV)/.installed-dev ## Load real models that lie inside packages
 docs: $(VENV)/.installed-docs ## The book, with every claim measured: book/built/site/index.html; then its links and ids are checked
 	PYTHONPATH=tests $(RUN) book/build.py
 	$(PYTEST) -q -m docs tests/book tests/docs
+
+release-check: $(VENV)/.installed-dev $(PAGE) ## Build wheel and sdist, look through them, install the wheel in a fresh environment without Node, try it
+	$(RUN) tests/release.py
 
 check: $(VENV)/.installed-dev $(PAGE) ## Lint, format, types, layers
 	$(VENV)/bin/ruff check .

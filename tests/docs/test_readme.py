@@ -18,15 +18,27 @@ README = (ROOT / "README.md").read_text()
 
 def test_the_examples_print_what_the_readme_says():
     blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     code, printed = ("".join(parts) for parts in zip(*blocks, strict=True))
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     # Certificates are rounding, which differs from machine to machine.
     assert without_certificates(result.stdout) == without_certificates(printed)
     # A trained model's logits reach some tens: float32 has seven digits for them.
     found = re.findall(r"certificate (\S+):", result.stdout)
-    assert len(found) == 3
+    assert len(found) == 4
     assert all(float(each) < 1e-4 for each in found)
+
+
+def test_the_first_screen_is_a_sentence_a_picture_two_commands_and_ten_lines_of_python():
+    head, sentence, picture, commands, *_ = README.split("\n\n")
+    code, printed = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL).groups()
+    assert head == "# Headwater"
+    assert sentence.count(".") == 1
+    assert "docs/pictures/river.png" in picture
+    assert re.findall(r"^make (\w+)", commands, re.MULTILINE) == ["demo", "test"]
+    assert README.split(commands)[1].strip().startswith("```python")
+    assert len(code.splitlines()) == 10
+    assert "certificate" in printed
 
 
 def without_certificates(text):
