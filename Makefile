@@ -80,8 +80,8 @@ fuzz: $(VENV)/.installed-fuzz ## Fuzz every parser for SECONDS (600) in all
 reliability: $(VENV)/.installed-fuzz $(PAGE) ## Kills, faults, flipped bits, fuzzing, laws and load: an hour; writes reliability/REPORT.md
 	$(RUN) reliability/run.py
 
-bench: $(VENV)/.installed-peers ## Side-by-side timings against peers; writes bench/REPORT.md
-	$(RUN) bench/run.py
+bench: $(VENV)/.installed-peers ## Side-by-side timings against peers (half an hour); writes bench/REPORT.md
+	$(VENV)/bin/headwater bench --out bench $(BENCH)
 
 clean: ## Remove everything that was set up
 	rm -rf $(VENV) dist src/headwater/page web/node_modules $(OPENAPI) web/src/lib/api.d.ts book/built .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -53,6 +53,7 @@ def run(code):
                 "atlas",
                 "claims",
                 "studio",
+                "bench",
             )
         ),
     ],

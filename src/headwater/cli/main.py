@@ -45,6 +45,7 @@ VERBS = {
     "atlas": ("headwater.cli.atlas:atlas", "Write out every bigram and skip-trigram of a model, and search them."),
     "studio": ("headwater.cli.studio:studio", "Look at all of it in a browser."),
     "claims": ("headwater.cli.claims:claims", "Measure every statement of the source documents."),
+    "bench": ("headwater.cli.bench:bench", "Measure speed and memory beside other libraries."),
     "inspect": ("headwater.cli.inspect:inspect", "Show a model's architecture, parameters and tensors."),
     "generate": ("headwater.cli.generate:generate", "Continue a text."),
     "convert": ("headwater.cli.convert:convert", "Write a model anew, here or for another library."),

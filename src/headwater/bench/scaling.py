@@ -1,12 +1,14 @@
 """Seconds and bytes of each kind of task of an atlas, one at a time with one thread: the numbers of docs/scaling.md.
 
-python bench/scaling.py            the reference one-layer model, and one head of GPT-2-small shape with random weights
+python -m headwater.bench.scaling            the reference one-layer model, and one head of GPT-2-small shape with random weights
 """
 
+import sys
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 
@@ -26,7 +28,10 @@ class StopError(Exception):
 
 
 class Stop:
-    def start(self, order: Order):
+    """Whoever does nothing."""
+
+    def start(self, order: Order) -> NoReturn:
+        """Say what was to be done."""
         raise StopError(order)
 
 
@@ -51,8 +56,8 @@ def measure(model: str | Path, folder: Path, heads: tuple[str, ...], layers: int
     every = tuple(name.replace("L0", f"L{layer}") for layer in range(layers) for name in order.plan.heads)
     order = replace(order, plan=replace(order.plan, heads=every))
     vocab, k, each = order.plan.vocab, order.settings.k, order.settings.each
-    print(f"\n{vocab:,} tokens, {len(order.plan.heads)} heads, k = {k}, each = {each}, {len(order.edges) - 1} parts\n")
-    print("| task | seconds | bytes |\n|---|---|---|")
+    _say(f"\n{vocab:,} tokens, {len(order.plan.heads)} heads, k = {k}, each = {each}, {len(order.edges) - 1} parts\n")
+    _say("| task | seconds | bytes |\n|---|---|---|")
     for stage in stages(order):
         for kind in dict.fromkeys(task.kind for task in stage):
             mine = [task for task in stage if task.kind == kind and task.name in (*heads, *DIRECTIONS)]
@@ -60,7 +65,12 @@ def measure(model: str | Path, folder: Path, heads: tuple[str, ...], layers: int
                 continue
             found = [do(order, task) for task in mine]
             seconds, size = min(each[0] for each in found), sum(each[1] for each in found) / len(found)
-            print(f"| {kind} | {seconds:.2f} | {size:,.0f} |", flush=True)
+            _say(f"| {kind} | {seconds:.2f} | {size:,.0f} |")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main() -> None:

@@ -1,13 +1,18 @@
+# pyright: basic
+# Peers carry no types.
 """One logit explained at GPT-2-small shape after 1,024 tokens, from the text on, beside one plain forward pass and beside TransformerLens."""
 
 import math
 
 import torch
 
-from contest import Result, contest
-from forward import LENGTH, _goal, _weights, tokens
+from headwater.bench.contest import absent, close, contest
+from headwater.bench.forward import LENGTH, drawn, tokens
+from headwater.bench.goals import Table, at_least, at_most, beside, shown
+from headwater.bench.phases import operations
 
 TITLE = f"Explaining one logit: GPT-2-small shape, random weights, after {LENGTH:,} tokens, float32, from the text on"
+ROUNDS = 2
 
 JOBS = {
     "headwater, one forward pass, all logits": "forward:headwater",
@@ -19,60 +24,48 @@ JOBS = {
     "TransformerLens, components": "explain:transformer_lens",
     "TransformerLens, components, told which sites to cache": "explain:transformer_lens_told",
 }
-PEERS = ("TransformerLens, components", "TransformerLens, components, told which sites to cache")
+FORWARD, OURS, SOURCES, TOKENS, TOTALS, _, PEER, TOLD = JOBS
 
 
-def table(rounds: int) -> tuple[list[list[str]], list[dict[str, object]]]:
-    """Rows for people, and the goals with whether they are met."""
+def table(rounds: int) -> Table:
     results = contest(JOBS, rounds)
-    ours, plain = results["headwater, components"], results["headwater, one forward pass, all logits"]
-    for peer in PEERS:
-        _check_same(ours, results[peer])
+    ours, plain, peer, told = (results[name] for name in (OURS, FORWARD, PEER, TOLD))
+    close("the heads' parts", (ours, peer, told), 1e-4)
     rows = [["", "seconds", "MB over the model", "Σ |heads' parts|"]]
     rows += [
-        [name, f"{each.seconds:.2f}", f"{each.megabytes:,.0f}", "" if each.answer is None else f"{each.answer:.4f}"]
-        for name, each in results.items()
-    ]
-    goals = [
-        _at_most("components, times one forward pass, seconds", ours, plain, "seconds", 1.3),
-        _at_most("components, times one forward pass, memory", ours, plain, "megabytes", 2.0),
-        _goal("components, times faster than TransformerLens", results[PEERS[0]], ours, "seconds", 3.0),
-        _goal("components, times smaller than TransformerLens", results[PEERS[0]], ours, "megabytes", 3.0),
-        _goal("components, times faster than TransformerLens told which sites to cache", results[PEERS[1]], ours, "seconds", 0.0),
-        _goal("components, times smaller than TransformerLens told which sites to cache", results[PEERS[1]], ours, "megabytes", 0.0),
-        _at_most("every head's sources, times one forward pass, seconds", results["headwater, every head's sources"], plain, "seconds", 0.0),
-        _at_most("totals of all tokens, times one forward pass, seconds", results["headwater, totals of all tokens"], plain, "seconds", 0.0),
-        _at_most("totals by order, times one forward pass, seconds", results["headwater, totals of all tokens, heads, layers and orders"], plain, "seconds", 0.0),
+        [name, shown(each.seconds), shown(each.megabytes, 0), shown(each.answer, 4)] for name, each in results.items()
     ]  # fmt: skip
-    return rows, goals
+    faster, smaller = peer.seconds / ours.seconds, peer.megabytes / ours.megabytes
+    goals = [
+        at_most("components, times one forward pass, seconds", ours.seconds / plain.seconds, 1.3, why="explain:why"),
+        at_most("components, times one forward pass, memory", ours.megabytes / plain.megabytes, 2.0),
+        at_least("components, times faster than TransformerLens", faster, 3.0, why="explain:why"),
+        at_least("components, times smaller than TransformerLens", smaller, 3.0),
+        beside("components, times faster than TransformerLens told which sites to cache", told.seconds / ours.seconds),
+        beside("components, times smaller than TransformerLens told which sites to cache", told.megabytes / ours.megabytes),
+        beside("every head's sources, times one forward pass, seconds", results[SOURCES].seconds / plain.seconds),
+        beside("totals of all tokens, times one forward pass, seconds", results[TOKENS].seconds / plain.seconds),
+        beside("totals by order, times one forward pass, seconds", results[TOTALS].seconds / plain.seconds),
+    ]
+    return Table(rows, goals, absent(results))
 
 
-def _at_most(name: str, ours: Result, plain: Result, what: str, goal: float) -> dict[str, object]:
-    """A ratio that should be small."""
-    ratio = getattr(ours, what) / getattr(plain, what)
-    return {"name": name, "ratio": round(ratio, 2), "goal": f"at most {goal}" if goal else 0.0, "met": ratio <= goal}
+def why():
+    return operations(components())
 
 
-def _check_same(ours: Result, peer: Result) -> None:
-    """A peer that says something else was asked something else."""
-    assert ours.answer is not None
-    assert peer.answer is not None
-    if not math.isclose(ours.answer, peer.answer, rel_tol=1e-4):
-        raise RuntimeError(f"the heads' parts come to {ours.answer} here and to {peer.answer} there")
-
-
-def _model():
+def model():
     from headwater.api import Model
 
-    return Model(_weights())
+    return Model(drawn())
 
 
 def components():
     """Who wrote the likeliest token's logit: embedding, position, 144 heads, 12 feed-forward layers, biases."""
-    model, text = _model(), tokens()
+    loaded, text = model(), tokens()
 
     def run():
-        why = model.record(text).explain().split(most=None)
+        why = loaded.record(text).explain().split(most=None)
         return math.fsum(abs(part.value) for part in why.parts if part.kind == "head")
 
     return run
@@ -80,20 +73,20 @@ def components():
 
 def sources():
     """What every head took from every position: 144 × 1,024 parts."""
-    model, text = _model(), tokens()
-    return lambda: model.record(text).explain().split("source", most=None)
+    loaded, text = model(), tokens()
+    return lambda: loaded.record(text).explain().split("source", most=None)
 
 
 def by_token():
     """What every token comes to, through everything downstream: one sweep."""
-    model, text = _model(), tokens()
-    return lambda: model.record(text).explain().split("token", most=None)
+    loaded, text = model(), tokens()
+    return lambda: loaded.record(text).explain().split("token", most=None)
 
 
 def totals():
     """The same by orders, which a sweep carries apart, and every head and layer."""
-    model, text = _model(), tokens()
-    return lambda: model.record(text).totals()
+    loaded, text = model(), tokens()
+    return lambda: loaded.record(text).totals()
 
 
 def _peer():
@@ -102,7 +95,7 @@ def _peer():
 
     from headwater.model.export import to_transformer_lens
 
-    config, tensors = to_transformer_lens(_weights())
+    config, tensors = to_transformer_lens(drawn())
     model = HookedTransformer(HookedTransformerConfig(**{**config, "device": "cpu"})).eval()
     _, unexpected = model.load_state_dict(tensors, strict=False)
     assert not unexpected

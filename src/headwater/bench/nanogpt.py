@@ -9,6 +9,8 @@ from headwater.train.plan import Plan
 
 
 class Attention(nn.Module):
+    """All heads at once, without biases."""
+
     def __init__(self, d_model: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -16,6 +18,7 @@ class Attention(nn.Module):
         self.c_proj = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """What all heads write."""
         batch, pos, d_model = x.shape
         q, k, v = (
             part.view(batch, pos, self.heads, d_model // self.heads).transpose(1, 2)
@@ -44,12 +47,14 @@ class NanoGPT(nn.Module):
     def _fill(self, weights: Weights) -> None:
         attention = weights.blocks[0].attention
         self.wte.weight.copy_(weights.W_E)
+        assert weights.W_pos is not None
         self.wpe.weight.copy_(weights.W_pos)
         wide = [W.transpose(0, 1).flatten(1).T for W in (attention.W_Q, attention.W_K, attention.W_V)]
         self.attn.c_attn.weight.copy_(torch.cat(wide))
         self.attn.c_proj.weight.copy_(attention.W_O.flatten(0, 1).T)
 
     def forward(self, ids: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """All logits, and their mean loss."""
         positions = torch.arange(ids.shape[1])
         x = self.wte(ids) + self.wpe(positions)
         x = x + self.attn(self.ln_1(x))
@@ -72,6 +77,7 @@ class Loop:
         self.model = torch.compile(model) if compiled else model
 
     def update(self, step: int, windows: Tensor) -> float:
+        """One step of the optimiser."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.plan.rate(step)
         # The logits stay until the next update, as they do there.

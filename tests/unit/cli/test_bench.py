@@ -1,0 +1,158 @@
+"""``headwater bench``, as a person uses it: on small tables, since speed is never asserted."""
+
+import json
+import sys
+import textwrap
+from types import ModuleType
+
+import pytest
+
+from headwater.bench import machine, report
+from headwater.bench.contest import absent, contest
+from headwater.bench.goals import Table, at_least, at_most, beside
+
+HERE = {
+    "cores": 2,
+    "processor": "a processor",
+    "has": ["avx2"],
+    "has_not": ["avx512f"],
+    "python": "3.11",
+    "libraries": {"torch": "2"},
+    "billions_a_second": {"float32": 100.0, "float64": 50.0, "bytes": None},
+}
+
+
+@pytest.fixture
+def jobs(tmp_path, monkeypatch):
+    """Jobs of our own, in a module that the processes of a contest find."""
+    code = """
+        def quick():
+            return lambda: 1.5
+
+        def peer():
+            import faiss.not_there
+
+        def broken():
+            import not_a_peer
+
+        def phases():
+            return lambda: {"one": 0.3, "other": 0.1}
+    """
+    (tmp_path / "few").mkdir()
+    (tmp_path / "few" / "__init__.py").touch()
+    (tmp_path / "few" / "jobs.py").write_text(textwrap.dedent(code))
+    # No faiss here, whatever is installed.
+    (tmp_path / "faiss").mkdir()
+    (tmp_path / "faiss" / "__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", ":".join(filter(None, [str(tmp_path), *sys.path])))
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """Two tables instead of all: one with a met and a missed goal, one whose peer is not there."""
+    turns = []
+    missed = at_least("times faster", 1.5, 2.0, limit=1.8, why="few.jobs:phases")
+    found = {
+        "small": Table([["", "seconds"], ["ours | theirs", "0.5"]], [at_most("time", 0.5, 1.0, unit="s"), missed, beside("more", 3.0)]),
+        "lonely": Table([["", "seconds"]], [at_least("than a peer", float("nan"), 2.0)], ["faiss is not installed"]),
+    }  # fmt: skip
+    for name, table in found.items():
+        module = ModuleType(f"headwater.bench.{name}")
+        module.TITLE, module.ROUNDS = f"{name.title()} things: of all kinds", 3
+        module.table = lambda rounds, name=name, table=table: turns.append((name, rounds)) or table
+        monkeypatch.setitem(sys.modules, f"headwater.bench.{name}", module)
+    monkeypatch.setattr(report, "TABLES", tuple(found))
+    monkeypatch.setattr(machine, "about", lambda: HERE)
+    return turns
+
+
+def test_help_names_every_table(headwater):
+    told = headwater("bench", "--help").stdout
+    for name in report.TABLES:
+        assert name in told
+
+
+def test_every_table_has_what_a_report_needs():
+    for name in report.TABLES:
+        module = __import__(f"headwater.bench.{name}", fromlist=["table"])
+        assert ": " in module.TITLE
+        assert module.ROUNDS >= 1
+        assert callable(module.table)
+
+
+def test_a_table_that_there_is_not_is_refused_before_anything_is_measured(headwater, tables):
+    result = headwater("bench", "--only", "smal")
+    assert result.returncode == 2
+    assert "did you mean small?" in result.stderr
+    assert not tables
+
+
+@pytest.mark.parametrize("rounds", ["0", "-1"])
+def test_no_rounds_are_refused(headwater, tables, rounds):
+    result = headwater("bench", "--rounds", rounds)
+    assert result.returncode == 2
+    assert "rounds" in result.stderr
+    assert not tables
+
+
+def test_the_report_for_people(headwater, tables, jobs):
+    told = headwater("bench").stdout
+    assert tables == [("small", 3), ("lonely", 3)]
+    assert "with avx2, without avx512f. Matrix products: 100 GFLOP/s in float32, 50 GFLOP/s in float64. " in told
+    assert "1 of 3 goals are met, 1 missed, 1 not measured." in told
+    assert "| time | 0.5 s | at most 1 s | yes |  | [Small things](#small-things) |" in told
+    assert "| times faster | 1.5× | at least 2× | **no** | 1.8× | [Small things](#small-things) |" in told
+    assert "| than a peer | not measured | at least 2× |  |  | [Lonely things](#lonely-things) |" in told
+    assert "## Small things\n\nOf all kinds. Best of 3 turns" in told
+    assert "| ours \\| theirs | 0.5 |" in told
+    assert "| more | 3× |  |  |  |" in told
+
+
+def test_a_missed_goal_has_its_profile(headwater, tables, jobs):
+    told = headwater("bench", "--only", "small").stdout
+    assert "Where the time goes (times faster):" in told
+    assert "| one | 0.300 | 75% |" in told
+
+
+def test_json_has_the_shape_that_programs_rely_on(headwater, tables, jobs):
+    told = json.loads(headwater("bench", "--json", "--rounds", "1").stdout)
+    assert tables == [("small", 1), ("lonely", 1)]
+    small, lonely = told["tables"]
+    assert [goal["met"] for goal in small["goals"]] == [True, False, None]
+    assert small["why"] == [{"goals": ["times faster"], "seconds": {"one": 0.3, "other": 0.1}}]
+    assert lonely["goals"][0]["measured"] is None
+    assert told["machine"] == HERE
+
+
+def test_what_is_not_measured_stays_as_it_was(headwater, tables, jobs, tmp_path):
+    assert headwater("bench", "--out", tmp_path / "out").returncode == 0
+    before = json.loads((tmp_path / "out" / "report.json").read_text())
+    result = headwater("bench", "--out", tmp_path / "out", "--only", "lonely", "--rounds", "7")
+    after = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert tables[-1] == ("lonely", 7)
+    assert after["tables"][0] == before["tables"][0]
+    assert after["tables"][1]["rounds"] == 7
+    assert (tmp_path / "out" / "REPORT.md").read_text() == result.stdout
+    assert "faiss is not installed" in result.stderr
+
+
+def test_a_report_of_another_form_is_not_mixed_in(headwater, tables, tmp_path):
+    (tmp_path / "report.json").write_text('{"tables": []}')
+    result = headwater("bench", "--out", tmp_path, "--only", "small")
+    assert result.returncode == 2
+    assert "measure all tables" in result.stderr
+    assert (tmp_path / "report.json").read_text() == '{"tables": []}'
+
+
+def test_a_peer_that_is_not_installed_is_left_out_and_told(jobs):
+    results = contest({"ours": "few.jobs:quick", "theirs": "few.jobs:peer"}, 1)
+    assert results["ours"].answer == 1.5
+    assert results["ours"].seconds > 0
+    assert results["theirs"].seconds != results["theirs"].seconds
+    assert absent(results) == ["faiss is not installed (pip install headwater[peers]). Left out: theirs"]
+
+
+def test_a_job_that_fails_for_another_reason_is_an_error(jobs, capfd):
+    with pytest.raises(RuntimeError, match="broken ended"):
+        contest({"broken": "few.jobs:broken"}, 1)
+    assert "not_a_peer" in capfd.readouterr().err
