@@ -37,7 +37,8 @@ def section(name: str) -> dict[str, Any]:
     call = (ALONE | SECTIONS)[name]
     begin = time.monotonic()
     code = ONE.format(module=call.split(".")[0], call=call)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent / "tests")])}
+    places = [str(HERE), *(str(HERE.parent / folder) for folder in ("tests", "src"))]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(places)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     broken = [{"what": name, "tried": 1, "survived": 0, "lost": [(done.stdout + done.stderr)[-3000:]], "notes": []}]
     rows = broken if done.returncode else json.loads(done.stdout.splitlines()[-1])
