@@ -11,8 +11,8 @@ from hypothesis import given
 from headwater.errors import InputError
 from headwater.model.config import Attention, ModelConfig, PreNorm
 from headwater.model.forward import forward
-from headwater.text.tokenizer import byte_tokenizer
 from headwater.text.counts import entropy
+from headwater.text.tokenizer import byte_tokenizer
 from headwater.train.evaluate import bytes_of_tokens, conditional_entropy, evaluate, window_starts
 from headwater.train.ngrams import Counted, KneserNey, count_ngrams
 from headwater.train.predictors import Predictor, Transformer, Uniform, Unigram
