@@ -4,6 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import release
 from headwater.atlas.patterns import MOST_OF_REGEX
 from headwater.files import archives, gguf, pickles, plain, safetensors
 from headwater.model.config import MOST
@@ -23,6 +24,10 @@ def test_all_say_the_same_version_and_date():
     assert cited == {"version": __version__, "date-released": newest[2]}
     assert newest[1] == __version__
     assert f"headwater-{__version__}-py3-none-any.whl" in (ROOT / "README.md").read_text()
+
+
+def test_the_readme_says_how_large_a_wheel_may_be():
+    assert f"(below {release.MOST_BYTES // 10**6} MB, models and page included)" in (ROOT / "README.md").read_text()
 
 
 def test_the_citation_names_what_the_package_is():

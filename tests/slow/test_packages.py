@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import release
 from studio_server import studio
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]
@@ -24,11 +25,8 @@ def build(place, out, *kinds):
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory):
-    out = tmp_path_factory.mktemp("dist")
     # First an sdist, then from that the wheel: what is missing in the one is missing in the other.
-    told = build(ROOT, out)
-    assert told.returncode == 0, told.stdout + told.stderr
-    return next(out.glob("*.whl")), next(out.glob("*.tar.gz"))
+    return release.packages(ROOT, tmp_path_factory.mktemp("dist"))
 
 
 def test_both_hold_the_page_and_nothing_that_only_its_builders_need(packed):
@@ -45,6 +43,31 @@ def test_both_hold_the_page_and_nothing_that_only_its_builders_need(packed):
     wrong = [name for name in (*names, *listed) if name.endswith((".map", ".pyc", ".d.ts")) or "node_modules" in name]
     assert wrong == []
     assert all(name.startswith(("headwater/", "headwater-")) for name in names)
+
+
+def test_nothing_is_missing_nothing_is_stray_and_the_wheel_stays_small(packed):
+    assert release.look_through(*packed) == []
+
+
+def test_what_is_stray_or_missing_is_seen(packed, tmp_path):
+    wheel, sdist = packed
+    worse = tmp_path / wheel.name
+    with zipfile.ZipFile(wheel) as inside, zipfile.ZipFile(worse, "w") as other:
+        for name in set(inside.namelist()) - {"headwater/py.typed"}:
+            other.writestr(name, inside.read(name))
+        other.writestr("headwater/page/assets/x.js.map", "{}")
+        other.writestr("headwater/page/assets/x.js", "//# sourceMappingURL=x.js.map")
+        other.writestr("headwater/tests/test_api.py", "")
+        other.writestr("tests/conftest.py", "")
+    wrong = "\n".join(release.look_through(worse, sdist))
+    for seen in (
+        "py.typed is missing",
+        "x.js.map is of no kind",
+        "names a source map",
+        "test_api.py is a test",
+        "outside the package",
+    ):
+        assert seen in wrong
 
 
 def test_the_studio_of_a_wheel_answers_without_the_checkout(packed, tmp_path):
