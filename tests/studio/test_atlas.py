@@ -18,11 +18,12 @@ from headwater.atlas.bug_rows import bug_rows
 from headwater.atlas.build import build_atlas
 from headwater.atlas.diff import diff
 from headwater.atlas.patterns import Prefix
-from headwater.atlas.reading import places
+from headwater.atlas.reading import Place, places
 from headwater.atlas.search import Query
 from headwater.cli.main import main
 from headwater.files.tables import read_table
 from headwater.studio.app import studio
+from headwater.studio.atlas_search import _place
 from headwater.studio.guard import Door
 from headwater.text.corpus import open_corpus
 from headwater.train.recipe import read_recipe
@@ -194,6 +195,17 @@ def test_places_are_those_of_the_text(client, atlas, shell):
         assert [part and part["id"] for part in each["between"]] == list(place.between)
         assert each["is_whole"] == (None not in place.between)
     assert [row["measured"] for row in shell(told["lines"])["rows"]] == [each.measured for each in found]
+
+
+@pytest.mark.parametrize(("source", "text"), [("ab", "abc"), ("é", "ids:195,169,99"), ("ids:", "ids:105,100,115,58,99")])
+def test_a_passage_is_run_as_it_stood_in_the_text(atlas, source, text):
+    """By ids where letters are in pieces: what pieces are told as is no text that would be read as them again."""
+    *before, last = source.encode()
+    place = Place(
+        head="L0H0", source=last, dest=ord("c"), out=1, nth=1, source_position=len(before), dest_position=len(before) + 1,
+        next=1, measured_attention=0.5, measured=0.5, before=tuple(before), between=(), after=(1,),
+    )  # fmt: skip
+    assert _place(atlas, place).text == text
 
 
 @pytest.fixture

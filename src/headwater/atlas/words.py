@@ -2,6 +2,7 @@
 
 import difflib
 import heapq
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ class Words:
     """The tokens of a vocabulary, by their ids."""
 
     texts: tuple[str | None, ...]
-    """Exactly; None where a token is no text, such as a piece of a letter."""
+    """Exactly; None where the model has no words. A piece of a letter is told by its bytes."""
     shown: tuple[str, ...]
     """As people read them."""
     count: Int64[ndarray, " vocab"]
@@ -44,6 +45,11 @@ class Words:
     def text(self, token: int) -> str | None:
         """For programs: the token's exact text; None where it has none."""
         return self.texts[token]
+
+    def is_text(self, token: int) -> bool:
+        """Whether a token's text is what it stands for: a piece of a letter, told as ``<E2><96>``, stands for no text by itself."""
+        text = self.texts[token]
+        return text is not None and not re.fullmatch(r"(<[0-9A-F]{2}>)+", text)
 
     @cached_property
     def _by_text(self) -> dict[str, list[int]]:

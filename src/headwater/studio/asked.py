@@ -43,7 +43,7 @@ class Lines(Answer):
 
 
 class TokenTold(Answer):
-    """A token: its exact text where it has one, how people read it, its id."""
+    """A token: its exact text, or its bytes where it is a piece of a letter (none where the model has no words); how people read it; its id."""
 
     text: str | None
     shown: str

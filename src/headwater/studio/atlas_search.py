@@ -271,8 +271,8 @@ def _place(atlas: Atlas, place: Place) -> PlaceTold:
         return [None if each is None else token(atlas, each) for each in ids]
 
     run = [each for each in (*place.before, place.source, *place.between, place.dest) if each is not None]
-    texts = [atlas.words.texts[each] for each in run]
-    whole = "".join(text or "" for text in texts)
+    whole = "".join(atlas.words.texts[each] or "" for each in run)
+    is_text = all(map(atlas.words.is_text, run)) and not whole.startswith("ids:")
     return PlaceTold(
         nth=place.nth,
         measured=place.measured,
@@ -286,7 +286,7 @@ def _place(atlas: Atlas, place: Place) -> PlaceTold:
         after=tokens(place.after),
         comes=token(atlas, place.next),
         # A text can be read and changed; the model may cut it into other tokens than stood there.
-        text=f"ids:{','.join(map(str, run))}" if None in texts or whole.startswith("ids:") else whole,
+        text=whole if is_text else f"ids:{','.join(map(str, run))}",
         is_whole=None not in place.between,
     )
 

@@ -159,7 +159,7 @@ def _bound(place: Place) -> socket.socket:
             found.close()
             if port == 0 or place.port != PORT:
                 given = f"--host {place.host} --port {port} ({reason.strerror})"
-                raise InputError(given, "a port that is free", "choose another") from None
+                raise InputError(given, "an address of this machine, and a port that is free there", "choose another") from None
             continue
         if place.token is None and not ip_address(found.getsockname()[0]).is_loopback:
             found.close()

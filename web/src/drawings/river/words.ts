@@ -27,7 +27,7 @@ const ways: Record<"en" | "pt", Record<string, string>> = {
 };
 
 /** What the library takes together, by its own names for them. */
-const groups: Record<string, string> = { biases: "vieses", "feed-forward layers": "camadas feed-forward" };
+const groups: Record<string, string> = { biases: "bias", "feed-forward layers": "camadas feed-forward" };
 
 export const t = speaks({
   en: {

@@ -36,6 +36,18 @@ test("blocks of two streams stand at the same height", () => {
   expect(rowsOf([stream("no-norm", 0, [stage("embed", "stream", ["final"])])], { row: 10, head: 5 }).height).toBe(15);
 });
 
+test("what comes after all blocks stands at the same height, however many blocks there are", () => {
+  const deep = stream("no-norm", 2, [
+    stage("embed", "stream"),
+    stage("L0.t3", "stream"),
+    stage("L1.t3", "stream"),
+    stage("final", "copy"),
+  ]);
+  const { y, tops } = rowsOf([pre, deep], { row: 10, head: 5 });
+  expect(y[0]!.at(-1)).toBe(y[1]!.at(-1));
+  expect(y[0]!.at(-1)).toBeGreaterThan(tops[groupOf(pre.stages[4]!, 2)]!);
+});
+
 test("stages lie along the model in order, whatever their letters", () => {
   expect(post.stages.map((each) => along(post, each))).toEqual([0, 0.25, 0.4, 1]);
   expect(along(pre, pre.stages[3]!)).toBe(1);

@@ -6,7 +6,7 @@ export type Stream = Schema["OneStream"];
 export type Stage = Schema["StageTold"];
 export type Component = Schema["ComponentTold"];
 
-/** Where a stage stands: before all blocks, in one, or after them. */
+/** Where a stage stands: before all blocks, in one, or after so many of them. */
 export const groupOf = (stage: Stage, layers: number): number =>
   stage.layer !== null ? stage.layer + 1 : stage.letter === "final" ? layers + 1 : 0;
 
@@ -28,12 +28,13 @@ export interface Heights {
   head: number;
 }
 
-/** The middle of each stage's row, and where each block begins; the blocks of streams with as many layers stand at the same height. */
+/** The middle of each stage's row, and where each block begins; blocks of the same number, and what comes after all of them, stand at the same height. */
 export function rowsOf(streams: Stream[], { row, head }: Heights): { y: number[][]; tops: number[]; height: number } {
-  const groups = Math.max(...streams.map((stream) => stream.layers)) + 2;
+  const most = Math.max(...streams.map((stream) => stream.layers));
+  const groups = most + 2;
   const counts = streams.map((stream) => {
     const found = new Array<number>(groups).fill(0);
-    for (const stage of stream.stages) found[groupOf(stage, stream.layers)]! += 1;
+    for (const stage of stream.stages) found[groupOf(stage, most)]! += 1;
     return found;
   });
   const tops: number[] = [];
@@ -46,7 +47,7 @@ export function rowsOf(streams: Stream[], { row, head }: Heights): { y: number[]
   const y = streams.map((stream) => {
     const placed = new Array<number>(groups).fill(0);
     return stream.stages.map((stage) => {
-      const group = groupOf(stage, stream.layers);
+      const group = groupOf(stage, most);
       placed[group]! += 1;
       return tops[group]! + head + (placed[group]! - 0.5) * row;
     });
