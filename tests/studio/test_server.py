@@ -310,6 +310,27 @@ def test_a_browser_is_sent_there_without_being_told_the_token(monkeypatch):
     assert not path.exists()
 
 
+def test_an_answer_goes_at_once_and_does_not_wait_for_its_beginning_to_be_acknowledged():
+    nodelay = []
+
+    async def answer(scope, receive, send):
+        [wire] = server.server_state.connections
+        nodelay.append(wire.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    server = uvicorn.Server(uvicorn.Config(answer, http=Wire, ws="none", lifespan="off", log_level="error"))
+    with _bound(Place(port=0)) as listening:
+        serving = threading.Thread(target=server.run, args=([listening],))
+        serving.start()
+        with socket.create_connection(listening.getsockname(), timeout=20) as one:
+            one.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            assert one.recv(12) == b"HTTP/1.1 204"
+        server.should_exit = True
+        serving.join()
+    assert nodelay[0]
+
+
 def test_a_port_that_is_taken_is_another_one_unless_it_was_asked_for():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

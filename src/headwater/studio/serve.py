@@ -149,7 +149,9 @@ def _endings(port: int) -> tuple[str, ...]:
 def _bound(place: Place) -> socket.socket:
     """The socket, already listening; where the usual port is taken, any that is free."""
     for port in dict.fromkeys((place.port, 0)):
-        found = socket.socket(socket.AF_INET6 if ":" in place.host else socket.AF_INET, socket.SOCK_STREAM)
+        family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+        # By name: asyncio lets an answer's last bytes go at once on sockets that say they are TCP. On others they wait 40 ms for an acknowledgement.
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((place.host, port))
