@@ -79,8 +79,8 @@ class Family:
     """Circuits ``rows @ left[i] @ right[i] @ columns``.
 
     >>> eye = torch.eye(5)
-    >>> Family(eye[:, :3], eye[None, :3, :2], eye[None, :2, :3], eye[:3]).norms()
-    tensor([1.4142], dtype=torch.float64)
+    >>> Family(eye[:, :3], eye[None, :3, :2], eye[None, :2, :3], eye[:3]).singular_values()
+    tensor([[1., 1.]], dtype=torch.float64)
     """
 
     rows: Float[Tensor, "row d_rows"]
@@ -129,19 +129,9 @@ class Family:
         """Those of each circuit, by falling modulus: the eigenvalues of ``right (columns rows) left``."""
         return algebra.eigenvalues(_each(self.right.double(), self._round) @ self.left.double())
 
-    def traces(self) -> Float[Tensor, " circuit"]:
-        """The sum of each circuit's diagonal."""
-        return (_each(self.right.double(), self._round) * self.left.double().mT).sum(dim=(1, 2))
-
     def singular_values(self) -> Float[Tensor, "circuit rank"]:
         """Those of each circuit, falling; the R factors of rows and columns stand for both."""
         return algebra.singular_values(_small(*self._sides()))
-
-    def norms(self) -> Float[Tensor, " circuit"]:
-        """The Frobenius norm of each circuit."""
-        ours, theirs = self._sides()
-        squares: Tensor = ((ours @ ours.mT) * (theirs @ theirs.mT)).sum(dim=(1, 2))
-        return squares.clamp(min=0).sqrt()
 
     def loops(self) -> Float[Tensor, "circuit loop"]:
         """Singular values of each ``columns rows left right``: from the stream once round to the stream."""

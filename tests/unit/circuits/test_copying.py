@@ -10,7 +10,8 @@ from headwater.circuits.chance import Draws
 from headwater.circuits.copying import SELF_MATCH, Known, copying, tally
 from headwater.circuits.factored import Factored
 from headwater.circuits.head import Head
-from headwater.circuits.panels import copying_heads, copying_joined, self_match_heads
+from headwater.circuits.overview import Choices, overview
+from headwater.circuits.panels import copying_joined
 from headwater.errors import InputError
 from headwater.model.config import Attention, LayerNorm, ModelConfig, PreNorm
 from headwater.model.weights import Weights
@@ -36,6 +37,15 @@ def planted(*heads, queries=None, keys=None):
     return weights.changed(changed)
 
 
+def looked_at(weights, **choices):
+    """All heads of a model, by their names."""
+    return {one.head: one for one in overview(weights, choices=Choices(examples=0, draws=DRAWS, **choices))[0]}
+
+
+def copying_of(weights, **choices):
+    return {head: one.copying for head, one in looked_at(weights, **choices).items()}
+
+
 def reads(first=0):
     return EYE[:, first : first + D_HEAD]
 
@@ -48,16 +58,16 @@ COPIES, REVERSES, MOVES = (reads(), writes()), (reads(), -writes()), (reads(), w
 
 
 def test_a_copying_head_an_anti_copying_head_and_neither_are_told_apart():
-    panels = list(copying_heads(planted(COPIES, REVERSES, MOVES), draws=DRAWS).values())
+    panels = list(copying_of(planted(COPIES, REVERSES, MOVES)).values())
     assert [panel.verdict for panel in panels] == ["copying", "anti-copying", "neither"]
-    assert [panel.name for panel in panels] == ["L0H0", "L0H1", "L0H2"]
+    assert [panel.name for panel in panels] == ["L0H0 OV", "L0H1 OV", "L0H2 OV"]
     assert tally(panels)["verdict"] == tally(panels)["trace"] == {"copying": 1, "anti-copying": 1, "neither": 1}
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_planted_head_is_scored_as_computed_by_hand(sign):
     """The table is ± the projection on tokens 0 … 7."""
-    panel = copying_heads(planted((reads(), sign * writes())), draws=DRAWS)[Head(0, 0)]
+    panel = copying_of(planted((reads(), sign * writes())))[Head(0, 0)]
     assert sorted(value.real for value in panel.raw.eigenvalues) == pytest.approx([sign] * D_HEAD)
     assert panel.raw.score == pytest.approx(sign)
     assert panel.raw.positive == (sign > 0)
@@ -78,7 +88,7 @@ def test_ranks_are_counted_as_by_hand():
     """Of the copying head, tokens 0 … 7 stand first in their rows; all other rows are zero, where token i stands behind i others."""
     frequencies = torch.zeros(VOCAB)
     frequencies[3], frequencies[20] = 3, 1
-    panel = copying_heads(planted(COPIES), frequencies=frequencies, draws=DRAWS)[Head(0, 0)]
+    panel = copying_of(planted(COPIES), frequencies=frequencies)[Head(0, 0)]
     assert panel.ranks.top_1 == pytest.approx(8 / VOCAB)
     assert panel.ranks.top_5 == pytest.approx(8 / VOCAB)
     assert panel.ranks.top_10 == pytest.approx(10 / VOCAB)
@@ -93,7 +103,7 @@ def test_ranks_are_counted_as_by_hand():
 
 def test_a_score_that_one_tiny_eigenvalue_makes_is_no_verdict():
     """Token i moves to i + 8: all eigenvalues are 0 but the one that centring leaves, −8/24, and that one is well within chance."""
-    panel = copying_heads(planted(MOVES), draws=DRAWS)[Head(0, 0)]
+    panel = copying_of(planted(MOVES))[Head(0, 0)]
     assert panel.centred.trace == pytest.approx(-1 / 3)
     assert panel.centred.score == pytest.approx(-1)
     assert (panel.votes["score"], panel.votes["trace"], panel.verdict) == ("anti-copying", "neither", "neither")
@@ -104,7 +114,7 @@ def test_a_rotation_is_scored_by_its_cosine_not_by_its_size():
     """All |λ| are 1; the score is cos θ. Beyond a quarter turn a head takes away from what it looks at."""
     for theta, verdict in ((0.5, "copying"), (2.5, "anti-copying"), (math.pi / 2, "neither")):
         turn = torch.tensor([[math.cos(theta), math.sin(theta)], [-math.sin(theta), math.cos(theta)]], dtype=torch.float64)
-        panel = copying_heads(planted((reads(), torch.block_diag(*[turn] * 4) @ writes())), draws=DRAWS)[Head(0, 0)]
+        panel = copying_of(planted((reads(), torch.block_diag(*[turn] * 4) @ writes())))[Head(0, 0)]
         assert [abs(value) for value in panel.raw.eigenvalues] == pytest.approx([1] * 8)
         assert panel.raw.score == pytest.approx(math.cos(theta))
         assert panel.verdict == verdict
@@ -129,7 +139,7 @@ def test_a_constant_on_every_logit_turns_the_raw_score_round_and_leaves_the_verd
     c = torch.zeros(VOCAB, 1, dtype=torch.float64)
     c[:D_HEAD] = -3
     shifted = weights.changed({"unembed.W_U": weights.W_U + c})
-    before, after = (copying_heads(each, draws=DRAWS)[Head(0, 0)] for each in (weights, shifted))
+    before, after = (copying_of(each)[Head(0, 0)] for each in (weights, shifted))
     assert before.raw.score == pytest.approx(1)
     assert after.raw.score < -0.5
     assert after.centred.score == pytest.approx(before.centred.score)
@@ -144,7 +154,7 @@ def test_a_constant_on_every_logit_turns_the_raw_score_round_and_leaves_the_verd
 def test_a_head_that_looks_for_equal_tokens_is_found_and_one_that_avoids_them():
     for sign, word in ((1, "self-matching"), (-1, "self-avoiding")):
         weights = planted(COPIES, queries=sign * reads(), keys=reads())
-        panel = self_match_heads(weights, draws=DRAWS)[Head(0, 0)]
+        panel = looked_at(weights)[Head(0, 0)].self_match
         assert panel.verdict == word
         assert panel.raw.trace == pytest.approx(sign * D_HEAD)
         assert panel.words == SELF_MATCH
@@ -156,7 +166,7 @@ def test_chance_alone_gives_a_verdict_as_rarely_as_it_should():
     W_E = torch.randn(60, 12, generator=generator, dtype=torch.float64)
     config = ModelConfig(vocab=60, context=8, d_model=12, layers=1, attention=Attention(heads=60, d_head=4))
     weights = Weights.draw(config, seed=1, dtype=torch.float64).changed({"embed.W_E": W_E, "unembed.W_U": W_E.T.contiguous()})
-    panels = copying_heads(weights, draws=DRAWS).values()
+    panels = copying_of(weights).values()
     verdicts = [panel.verdict for panel in panels]
     assert 0.75 < verdicts.count("neither") / 60 < 0.99
     beyond_tokens = sum(abs(panel.centred.z) > 1.645 for panel in panels)
