@@ -14,7 +14,10 @@ from headwater.errors import InputError, did_you_mean
 from headwater.files.atomic import write_file
 from headwater.files.plain import read_json
 
-TABLES = ("forward", "training", "topk", "spectra", "composition", "explain", "atlas", "search", "studio")  # fmt: skip
+TABLES = (
+    "forward", "generation", "training", "topk", "spectra", "composition", "explain", "atlas", "one_layer", "search", "claims", "studio",
+    "growth",
+)  # fmt: skip
 """Each a module beside this one, with a TITLE, a number of ROUNDS and a function ``table``."""
 FORMAT = 2
 JSON, MARKDOWN = "report.json", "REPORT.md"
@@ -121,7 +124,8 @@ def _section(table: Document) -> list[str]:
     lines = [f"## {heading}", "", f"{rest[:1].upper()}{rest[1:]}. {turns}" if rest else turns, ""]
     lines += [line for note in table["notes"] for line in (note, "")]
     lines += _table(table["rows"])
-    lines += _table([["", "measured", "asked for", "met", "limit here"], *map(_judged, table["goals"])])
+    if table["goals"]:
+        lines += _table([["", "measured", "asked for", "met", "limit here"], *map(_judged, table["goals"])])
     for profile in table["why"]:
         whole = sum(profile["seconds"].values())
         lines += [f"Where the time goes ({'; '.join(profile['goals'])}):", ""]

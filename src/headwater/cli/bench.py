@@ -24,8 +24,8 @@ def bench(
     Parameters
     ----------
     only
-        Tables to measure: forward, training, topk, spectra, composition, explain, atlas, search, studio.
-        The others stay as they are in the report that lies in --out.
+        Tables to measure: forward, generation, training, topk, spectra, composition, explain, atlas, one_layer, search, claims, studio,
+        growth. The others stay as they are in the report that lies in --out.
     rounds
         Turns of each job, of which the best counts; each table has its own number unless told otherwise.
     out
