@@ -73,6 +73,7 @@ def test_the_cores_of_a_family_are_those_of_its_dense_circuits(seed, vocab, d_mo
             assert ours.trace == pytest.approx(float(table.trace()), abs=1e-9)
         once_round = family.columns @ family.rows @ family.left[number] @ family.right[number]
         same_singular_values(found.raw.loop, torch.linalg.svdvals(once_round))
+    torch.testing.assert_close(family.norms(), torch.stack([family[n].dense().norm() for n in range(circuits)]), **CLOSE)
 
 
 @given(config=configs(layers=st.integers(1, 3)), seed=seeds)

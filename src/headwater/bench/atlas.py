@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 # Peers carry no types.
 """One head of an atlas at GPT-2-small shape: every table that it is made of, written to disk, beside plain torch and faiss finding the same.
 

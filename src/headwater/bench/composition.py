@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 # Peers carry no types.
 """Composition scores of all pairs of heads at GPT-2's shapes, beside TransformerLens where that fits into memory."""
 

@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 # Peers carry no types.
 """One logit explained at GPT-2-small shape after 1,024 tokens, from the text on, beside one plain forward pass and beside TransformerLens."""
 

@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 # Peers carry no types.
 """One forward pass at GPT-2-small shape over 1,024 tokens, watched and unwatched, beside transformers and TransformerLens."""
 

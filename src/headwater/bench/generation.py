@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 # Peers carry no types.
 """Text from a model of GPT-2-small shape, the likeliest token each time, keys and values kept: beside transformers with the same weights."""
 
@@ -66,7 +66,7 @@ def peer(folder: str):
 
     @torch.inference_mode()
     def run() -> float:
-        return _told(model.generate(prompt, attention_mask=torch.ones_like(prompt), **asked)[0, PROMPT:].tolist())
+        return _told(model.generate(prompt, attention_mask=torch.ones_like(prompt), **asked)[0, PROMPT:].tolist())  # pyright: ignore[reportAttributeAccessIssue]
 
     return run
 

@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 # numba carries no types.
 """The machine that a report is made on: its name, what its processor knows, and how fast it multiplies."""
 

@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 # Peers carry no types.
 """Eigenvalues, singular values and norms of all 144 full OV circuits at GPT-2-small shape, beside TransformerLens' FactoredMatrix.
 

@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 # Peers carry no types.
 """The studio: how soon there is something to see, and what an answer over HTTP costs beyond the library's own call."""
 

@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 # Peers carry no types.
 """The ten largest entries of every row of a 50,257 × 50,257 circuit of rank 64, beside plain torch, faiss and the product alone."""
 

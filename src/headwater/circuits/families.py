@@ -133,6 +133,12 @@ class Family:
         """Those of each circuit, falling; the R factors of rows and columns stand for both."""
         return algebra.singular_values(_small(*self._sides()))
 
+    def norms(self) -> Float[Tensor, " circuit"]:
+        """The Frobenius norm of each circuit."""
+        ours, theirs = self._sides()
+        squares: Tensor = ((ours @ ours.mT) * (theirs @ theirs.mT)).sum(dim=(1, 2))
+        return squares.clamp(min=0).sqrt()
+
     def loops(self) -> Float[Tensor, "circuit loop"]:
         """Singular values of each ``columns rows left right``: from the stream once round to the stream."""
         return algebra.singular_values(_small(_each(self.left.double().mT, self._round.T), self.right.double()))
