@@ -172,7 +172,7 @@ def steps(files: list[str], tokenizer: Path, folder: Path) -> None:
         "reading it through, to divide it": best(lambda: divide(source, words, 0.05, 0)),
         "reading it again, and encoding": best(lambda: sum(1 for _ in pieces(source, words, division)), 1),
         "counting tokens and pairs": best(count),
-        "hashing all files": best(lambda: open_corpus(folder / "16", verify=True)),
+        "opening it, all hashes compared": best(lambda: open_corpus(folder / "16", verify=True)),
     }
     show(
         ["step", "seconds", "MB of text a second"],
