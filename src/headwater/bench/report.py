@@ -3,7 +3,7 @@
 import importlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,12 +35,12 @@ def check(names: Sequence[str], rounds: int | None) -> None:
         raise InputError(f"{rounds} rounds", "a whole number from 1 up", "change it, or leave it out")
 
 
-def report_in(folder: Path) -> list[Document]:
-    """The tables of the report that lies in a folder, if there is one."""
-    if not (folder / JSON).exists():
-        return []
-    found = read_json(folder / JSON)
+def report_in(folder: Path, *, is_needed: bool) -> list[Document]:
+    """The tables of the report that lies in a folder, if there is one; where they are needed, one of another version is refused."""
+    found = read_json(folder / JSON) if (folder / JSON).exists() else {"format": FORMAT, "tables": []}
     if found.get("format") != FORMAT:
+        if not is_needed:
+            return []
         raise InputError(
             f"{folder / JSON} is of another version", f"format {FORMAT}", "measure all tables, or choose another folder"
         )
@@ -49,15 +49,15 @@ def report_in(folder: Path) -> list[Document]:
 
 def measure(
     names: Sequence[str], rounds: int | None, before: Sequence[Document], tell: Callable[[str, float], None]
-) -> Document:
-    """A report with these tables measured; the others stay as they were."""
+) -> Iterator[Document]:
+    """A report with these tables measured, the others as they were: anew after each, so that whoever stops it keeps what there is."""
     kept = {table["name"]: table for table in before}
     tell("machine", 0.0)
     here = machine.about()
     for number, name in enumerate(names):
         tell(name, number / len(names))
         kept[name] = _measured(name, rounds)
-    return {"format": FORMAT, "machine": here, "tables": [kept[name] for name in TABLES if name in kept]}
+        yield {"format": FORMAT, "machine": here, "tables": [kept[name] for name in TABLES if name in kept]}
 
 
 def _measured(name: str, rounds: int | None) -> Document:

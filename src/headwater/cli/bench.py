@@ -37,15 +37,17 @@ def bench(
 
     names = only or list(report.TABLES)
     report.check(names, rounds)
-    kept = report.report_in(out) if out is not None and only else []
+    kept = report.report_in(out, is_needed=bool(only)) if out is not None else []
+    document: report.Document = {}
     with watched("bench") as tell:
-        document = report.measure(names, rounds, kept, tell)
+        for document in report.measure(names, rounds, kept, tell):
+            if out is not None:
+                report.write(document, out)
     for table in document["tables"]:
         if table["name"] in names:
             for line in table["notes"]:
                 note(line)
     if out is not None:
-        report.write(document, out)
         note(f"written to {out / report.MARKDOWN} and {out / report.JSON}")
     if json:
         show_json(document)

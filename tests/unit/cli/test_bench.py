@@ -136,12 +136,24 @@ def test_what_is_not_measured_stays_as_it_was(headwater, tables, jobs, tmp_path)
     assert "faiss is not installed" in result.stderr
 
 
-def test_a_report_of_another_form_is_not_mixed_in(headwater, tables, tmp_path):
+def test_what_was_measured_before_it_broke_is_kept(headwater, tables, jobs, tmp_path, monkeypatch):
+    def breaks(rounds):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(sys.modules["headwater.bench.lonely"], "table", breaks)
+    assert headwater("bench", "--out", tmp_path / "out").returncode == 70
+    assert [table["name"] for table in json.loads((tmp_path / "out" / "report.json").read_text())["tables"]] == ["small"]
+
+
+def test_a_report_of_another_form_is_not_mixed_in(headwater, tables, tmp_path, monkeypatch):
     (tmp_path / "report.json").write_text('{"tables": []}')
     result = headwater("bench", "--out", tmp_path, "--only", "small")
     assert result.returncode == 2
     assert "measure all tables" in result.stderr
     assert (tmp_path / "report.json").read_text() == '{"tables": []}'
+    monkeypatch.setattr(report, "TABLES", ("lonely",))
+    assert headwater("bench", "--out", tmp_path).returncode == 0
+    assert json.loads((tmp_path / "report.json").read_text())["format"] == report.FORMAT
 
 
 def test_a_peer_that_is_not_installed_is_left_out_and_told(jobs):
