@@ -92,7 +92,7 @@ def _best(results: list[Result]) -> Result:
 
 def _start(job: str) -> subprocess.Popen[str]:
     threads = dict.fromkeys(("OMP_NUM_THREADS", "HEADWATER_THREADS"), str(THREADS))
-    environment = {**os.environ, **threads, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    environment = {**os.environ, **threads, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "KINETO_LOG_LEVEL": "99"}
     command = [sys.executable, "-W", "ignore", "-m", "headwater.bench.contest", job]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 

@@ -5,6 +5,7 @@
 import math
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -60,8 +61,11 @@ def ours():
 
 def peer(folder: str):
     from transformers import GPT2LMHeadModel
+    from transformers.utils import logging
 
-    model, prompt = GPT2LMHeadModel.from_pretrained(folder, attn_implementation="sdpa").eval(), torch.tensor([_prompt()])
+    logging.disable_progress_bar()
+    model: Any = GPT2LMHeadModel.from_pretrained(folder, attn_implementation="sdpa").eval()
+    prompt = torch.tensor([_prompt()])
     asked = {"do_sample": False, "max_new_tokens": MOST, "min_new_tokens": MOST, "use_cache": True, "pad_token_id": 0}
 
     @torch.inference_mode()

@@ -19,6 +19,8 @@ KINDS = {
     "additions": ("add", "add_", "sum", "mul", "mul_"),
 }
 OTHER = "everything else"
+OTHERS = 3
+"""Operations of no kind that are named: those that take longest."""
 
 
 def operations(run: Callable[[], object]) -> Callable[[], dict[str, float]]:
@@ -26,15 +28,15 @@ def operations(run: Callable[[], object]) -> Callable[[], dict[str, float]]:
 
     def profiled() -> dict[str, float]:
         activity = torch.profiler.ProfilerActivity.CPU
-        began = time.perf_counter()
         with torch.profiler.profile(activities=[activity], acc_events=True) as profile:
             began = time.perf_counter()
             run()
             whole = time.perf_counter() - began
         events: Any = profile.key_averages()
         found: dict[str, float] = {event.key.removeprefix("aten::"): event.self_cpu_time_total / 1e6 for event in events}
-        kinds = {kind: sum(found.get(name, 0.0) for name in names) for kind, names in KINDS.items()}
-        return ranked(kinds, whole)
+        kinds = {kind: sum(found.pop(name, 0.0) for name in names) for kind, names in KINDS.items()}
+        others = sorted(found, key=lambda name: -found[name])[:OTHERS]
+        return ranked({**kinds, **{f"torch's {name}": found[name] for name in others}}, whole)
 
     return profiled
 

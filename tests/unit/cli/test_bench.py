@@ -1,14 +1,16 @@
 """``headwater bench``, as a person uses it: on small tables, since speed is never asserted."""
 
+import importlib
 import json
 import sys
 import textwrap
-from types import ModuleType
+from collections import defaultdict
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from headwater.bench import machine, report
-from headwater.bench.contest import absent, contest
+from headwater.bench.contest import Result, absent, contest
 from headwater.bench.goals import Table, at_least, at_most, beside
 
 HERE = {
@@ -78,6 +80,68 @@ def test_every_table_has_what_a_report_needs():
         assert ": " in module.TITLE
         assert module.ROUNDS >= 1
         assert callable(module.table)
+
+
+@pytest.fixture
+def results(monkeypatch):
+    """Tables out of results that nobody measured: every job gives the same numbers, or is missing where a word of its job says so."""
+    asked = []
+
+    def stand_in(missing=()):
+        def contested(jobs, rounds):
+            asked.extend(jobs.values())
+            return {name: _result(name, missing) for name in jobs}
+
+        for name in report.TABLES:
+            module = importlib.import_module(f"headwater.bench.{name}")
+            monkeypatch.setattr(module, "contest", contested)
+            monkeypatch.setattr(module, "close", lambda *given: None, raising=False)
+        monkeypatch.setattr("headwater.bench.search._write", lambda folder: defaultdict(int))
+        monkeypatch.setattr("headwater.bench.generation._export", lambda folder: None)
+        monkeypatch.setattr("headwater.bench.studio.model", lambda: SimpleNamespace(save=lambda folder: None))
+        monkeypatch.setattr("headwater.bench.studio.first_picture", lambda times: _result("picture", ("picture",)))
+        return asked
+
+    return stand_in
+
+
+def _result(name, missing):
+    lost = any(word in name for word in missing)
+    return Result(missing="faiss") if lost else Result(1.0, 100.0, 50.0, 2.0, {"document 000": 1.0})
+
+
+@pytest.mark.parametrize("name", report.TABLES)
+def test_every_table_asks_for_jobs_that_there_are_and_names_its_goals_once(name, results):
+    asked = results()
+    found = importlib.import_module(f"headwater.bench.{name}").table(1)
+    assert len({len(row) for row in found.rows}) == 1
+    assert len({goal.name for goal in found.goals}) == len(found.goals)
+    for job in [*asked, *(goal.why for goal in found.goals if goal.why)]:
+        module, function, *_ = job.split(":")
+        assert callable(getattr(importlib.import_module(f"headwater.bench.{module}"), function))
+
+
+@pytest.mark.parametrize("name", report.TABLES)
+def test_every_table_does_without_its_peers(name, results):
+    results(("TransformerLens", "faiss", "transformers", "plain torch", "our loop"))
+    module = importlib.import_module(f"headwater.bench.{name}")
+    found = module.table(1)
+    plain = {
+        "name": name,
+        "title": module.TITLE,
+        "rounds": 1,
+        "rows": found.rows,
+        "why": [],
+        "notes": found.notes,
+        "seconds": 1.0,
+    }
+    document = {
+        "format": report.FORMAT,
+        "machine": HERE,
+        "tables": [{**plain, "goals": [goal.plain() for goal in found.goals]}],
+    }
+    assert "nan" not in report.markdown(document).replace("nanoGPT", "")
+    json.dumps(document, allow_nan=False)
 
 
 def test_a_table_that_there_is_not_is_refused_before_anything_is_measured(headwater, tables):
