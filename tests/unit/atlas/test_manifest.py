@@ -90,11 +90,11 @@ def test_every_flipped_bit_of_the_manifest_is_found(folder):
 
 def rewrite(folder, **changes):
     """A manifest with a hash that fits, as somebody could write it who means harm."""
-    from headwater.atlas.manifest import _written
+    from headwater.atlas.manifest import written
 
     plain = json.loads((folder / "manifest.json").read_bytes())
     del plain["sha256"]
-    (folder / "manifest.json").write_bytes(_written({**plain, **changes}))
+    (folder / "manifest.json").write_bytes(written({**plain, **changes}))
 
 
 @pytest.mark.parametrize(
