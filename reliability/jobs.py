@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -149,6 +150,8 @@ def _command(arguments: list[str], out: Path, fault: Fault | None) -> None:
     os.dup2(printed, 2)
     os.environ |= {"HEADWATER_THREADS": "1", "COLUMNS": "200"}
     sys.argv = ["headwater", *arguments]
+    # Whoever is started in the background of a shell's script is told to ignore Ctrl-C, and so are all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     library: Callable[..., int] | None = None
     if fault:
         library = ctypes.CDLL(None)
