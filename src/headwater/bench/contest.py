@@ -23,6 +23,8 @@ from typing import Any
 THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 LONG = 10.0
 """Seconds of a turn from which on nothing needs warming up: the first one counts, too."""
+PATIENCE = 20.0
+"""Seconds that a process has for its end."""
 PEERS = {
     **dict.fromkeys(("transformers", "transformer_lens", "faiss"), "pip install headwater[peers]"),
     "numba": "pip install headwater[fast]",
@@ -61,8 +63,7 @@ def contest(jobs: Mapping[str, str], rounds: int) -> dict[str, Result]:
                     turns[name].append(turn)
     finally:
         for worker in workers.values():
-            worker.kill()
-            worker.communicate()
+            _end(worker)
     return {name: _best(results) for name, results in turns.items()}
 
 
@@ -95,6 +96,15 @@ def _start(job: str) -> subprocess.Popen[str]:
     environment = {**os.environ, **threads, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "KINETO_LOG_LEVEL": "99"}
     command = [sys.executable, "-W", "ignore", "-m", "headwater.bench.contest", job]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def _end(worker: subprocess.Popen[str]) -> None:
+    """Nothing more is asked, so that it ends by itself and tidies up; unless it takes too long."""
+    try:
+        worker.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        worker.communicate()
 
 
 def _ask(name: str, worker: subprocess.Popen[str]) -> Result:

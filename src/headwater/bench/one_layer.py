@@ -2,6 +2,8 @@
 # A job may return anything.
 """The atlas of the reference model one-layer as a person has it made: built from weights and held against its text, opened, searched."""
 
+import atexit
+import shutil
 import tempfile
 from collections.abc import Callable
 from itertools import count
@@ -90,6 +92,7 @@ def why() -> Callable[[], dict[str, float]]:
     from headwater.atlas import build as building
 
     folder = tempfile.mkdtemp(prefix="headwater-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     text(f"{folder}/corpus")()
     places = {
         "tables of all heads": (building, "_do"),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 KINDS = {
-    "products of matrices": ("mm", "addmm", "bmm", "baddbmm", "linear"),
+    "products of matrices": ("mm", "addmm", "addmm_", "bmm", "baddbmm", "linear"),
     "attention": ("_scaled_dot_product_flash_attention_for_cpu", "_softmax", "_log_softmax"),
     "norms": ("native_layer_norm",),
     "activations": ("gelu", "relu", "silu", "tanh"),

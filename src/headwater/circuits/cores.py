@@ -96,16 +96,21 @@ def _cores(groups: list[Heads], heads: Sequence[Head] | None) -> dict[Head, Core
 
 def _merged(layers: list[Heads]) -> list[Heads]:
     """Layers that have their rows in common, together."""
-    groups: list[Heads] = []
+    groups: list[list[Heads]] = []
     for layer in layers:
-        known = next((number for number, group in enumerate(groups) if group.family.rows is layer.family.rows), None)
+        known = next((group for group in groups if group[0].family.rows is layer.family.rows), None)
         if known is None:
-            groups.append(layer)
-            continue
-        first, then = groups[known].family, layer.family
-        family = replace(first, left=torch.cat([first.left, then.left]), right=torch.cat([first.right, then.right]))
-        groups[known] = Heads(groups[known].heads + layer.heads, family)
-    return groups
+            groups.append([layer])
+        else:
+            known.append(layer)
+    return [_joined(group) for group in groups]
+
+
+def _joined(group: list[Heads]) -> Heads:
+    """One family of all."""
+    left, right = torch.cat([one.family.left for one in group]), torch.cat([one.family.right for one in group])
+    heads = tuple(head for one in group for head in one.heads)
+    return Heads(heads, replace(group[0].family, left=left, right=right))
 
 
 def _heads(weights: Weights, layer: int) -> tuple[Head, ...]:
