@@ -37,7 +37,9 @@ def check(names: Sequence[str], rounds: int | None) -> None:
 
 def report_in(folder: Path, *, is_needed: bool) -> list[Document]:
     """The tables of the report that lies in a folder, if there is one; where they are needed, one of another version is refused."""
-    found = read_json(folder / JSON) if (folder / JSON).exists() else {"format": FORMAT, "tables": []}
+    if not (folder / JSON).exists():
+        return []
+    found = read_json(folder / JSON)
     if found.get("format") != FORMAT:
         if not is_needed:
             return []
