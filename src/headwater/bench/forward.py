@@ -10,7 +10,7 @@ from headwater.bench.phases import operations
 
 LENGTH = 1024
 TITLE = f"Forward pass: GPT-2-small shape, random weights, {LENGTH:,} tokens, float32, all logits"
-ROUNDS = 5
+ROUNDS = 4
 
 JOBS = {
     "headwater": "forward:headwater",

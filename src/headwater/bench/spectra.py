@@ -12,7 +12,7 @@ from headwater.bench.contest import Result, absent, close, contest
 from headwater.bench.goals import Goal, Table, at_least, beside, shown
 from headwater.bench.phases import operations
 
-LAYERS, ROUNDS = 12, 3
+LAYERS, ROUNDS = 12, 2
 TITLE = (
     "Spectra: eigenvalues, singular values, norms of all 144 OV circuits (50,257 × 50,257), GPT-2-small shape, random weights"
 )
