@@ -31,7 +31,7 @@ def table(rounds: int) -> Table:
         sizes = _write(Path(folder))
         jobs = {OURS: f"search:ours:{folder}", PLAIN: f"search:plain:{folder}", SQLITE: f"search:by_sqlite:{folder}"}
         results = contest(jobs, rounds)
-    close("the lifts found", results.values(), 1e-6)
+    close("the lifts found", results.values(), 1e-9)
     each = {name: result.seconds / ASKED for name, result in results.items()}
     rows = [["", "ms a search", "MB on disk"]]
     rows += [[name, shown(1000 * seconds, 1), shown(sizes[name] / 1e6, 0)] for name, seconds in each.items()]
@@ -113,7 +113,7 @@ def ours(folder: str) -> Callable[[], float]:
     from headwater.atlas.atlas import open_atlas
 
     atlas = open_atlas(Path(folder) / "atlas")
-    return _turns(lambda out: float(atlas.search(out=out, limit=TOP).columns["lift"].sum()))
+    return _turns(lambda out: float(np.sum(atlas.search(out=out, limit=TOP).columns["lift"], dtype=np.float64)))
 
 
 def plain(folder: str) -> Callable[[], float]:
@@ -121,7 +121,7 @@ def plain(folder: str) -> Callable[[], float]:
 
     database = duckdb.connect()
     query = f"SELECT {', '.join(NAMES)} FROM '{folder}/plain/*.parquet' WHERE out = ? ORDER BY lift DESC LIMIT {TOP}"
-    return _turns(lambda out: float(np.sum(database.execute(query, [out]).fetchnumpy()["lift"])))
+    return _turns(lambda out: float(np.sum(database.execute(query, [out]).fetchnumpy()["lift"], dtype=np.float64)))
 
 
 def by_sqlite(folder: str) -> Callable[[], float]:
