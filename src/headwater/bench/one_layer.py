@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from headwater.bench.contest import contest
-from headwater.bench.goals import Table, at_most, shown
+from headwater.bench.goals import Table, at_most, beside, shown
 from headwater.bench.phases import functions
 
 NAME, ROUNDS = "one-layer", 1
@@ -33,8 +33,8 @@ def table(rounds: int) -> Table:
     rows += [[name, shown(each[name], 3), shown(result.megabytes, 0)] for name, result in results.items()]
     goals = [
         at_most("built, and held against its text", each[BUILT], 30.0, unit="s", why="one_layer:why"),
-        at_most("opened, and searched once", 1000 * (each[OPENED] + each[SEARCHED]), 2000.0, unit="ms"),
-        at_most("a search", 1000 * each[SEARCHED], 50.0, unit="ms"),
+        beside("opened", 1000 * each[OPENED], unit="ms"),
+        beside("a search", 1000 * each[SEARCHED], unit="ms"),
     ]
     return Table(rows, goals)
 
