@@ -37,10 +37,13 @@ def _disturbed(job: Job, place: Path, disasters: list[signal.Signals]) -> Tally:
         begin = time.perf_counter()
         assert job.finish(whole) == 0, said(whole)
         duration = time.perf_counter() - begin
-    expected, moments, ends, left = contents(whole), random.Random(0), 0, set[int]()
+    expected, lots, ends, left = contents(whole), random.Random(0), 0, set[int]()
     job.prepare(out)
     while tally.tried < len(disasters):
-        complaint = _once(job, out, disasters[tally.tried], moments.uniform(0, 1.1 * duration))
+        # By the clock most would come while Python starts; so every other one comes after so much more has been written.
+        by_clock, by_progress = lots.uniform(0, 1.1 * duration), lots.randrange(1, _progress(whole))
+        moment = by_clock if lots.random() < 0.5 else by_progress
+        complaint = _once(job, out, disasters[tally.tried], moment)
         if complaint == "ended":
             ends += 1
             wrong = "" if contents(out) == expected else f"after {tally.tried} the result is another one"
@@ -48,21 +51,33 @@ def _disturbed(job: Job, place: Path, disasters: list[signal.Signals]) -> Tally:
             if wrong:
                 tally.count(wrong)
             continue
-        left.add(sum(path.is_file() for path in out.rglob("*")))
+        left.add(_progress(out))
         tally.count(complaint)
     if job.finish(out) or contents(out) != expected:
         tally.lost.append(f"the last taking up: {said(out)[-300:]}")
     tally.notes.append(f"{ends} runs reached their end in between, all of them with the same bytes")
-    tally.notes.append(f"{len(left)} different numbers of files were there when it came")
+    tally.notes.append(f"there were {len(left)} different amounts of files and lines when it came")
     return tally
 
 
-def _once(job: Job, out: Path, disaster: signal.Signals, moment: float) -> str | None:
-    """Disturb a run that goes on: what is wrong with how it ended; ``ended`` when it was faster."""
+def _progress(out: Path) -> int:
+    """How much has been written: files, and lines of a log."""
+    log = out / "log.jsonl"
+    lines = log.read_bytes().count(b"\n") if log.exists() else 0
+    # Not rglob: folders come and go meanwhile.
+    return lines + sum(len(files) for _, _, files in os.walk(out))
+
+
+def _once(job: Job, out: Path, disaster: signal.Signals, moment: float | int) -> str | None:
+    """Disturb a run after so many seconds, or so much progress: what is wrong with how it ended; ``ended`` when it was faster."""
     process = job.start(out)
     if disaster is not signal.SIGKILL:
         wait_until_begun(process, out)
-    process.join(moment)
+    if isinstance(moment, float):
+        process.join(moment)
+    goal = _progress(out) + moment if isinstance(moment, int) else 0
+    while process.exitcode is None and _progress(out) < goal:
+        time.sleep(0.002)
     if process.exitcode is None and process.pid is not None:
         os.kill(process.pid, disaster)
         process.join(60)
