@@ -84,7 +84,7 @@ bench: $(VENV)/.installed-peers ## Side-by-side timings against peers (half an h
 	$(VENV)/bin/headwater bench --out bench $(BENCH)
 
 clean: ## Remove everything that was set up
-	rm -rf $(VENV) dist src/headwater/page web/node_modules $(OPENAPI) web/src/lib/api.d.ts book/built .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist src/headwater/page web/node_modules $(OPENAPI) web/src/lib/api.d.ts book/built book/.cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headwater needs Python 3.11 or later; set PYTHON=python3.11")'

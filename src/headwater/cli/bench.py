@@ -6,15 +6,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headwater.cli.terminal import WHOLE, note, show_json, watched
+from headwater.cli.terminal import Flag, Whole, note, show_json, watched
 
 
 def bench(
     *,
     only: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
-    rounds: Annotated[int | None, WHOLE] = None,
+    rounds: Whole | None = None,
     out: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> None:
     """Measure how fast Headwater is and how much memory it takes, beside its peers, and say which goals are met.
 
