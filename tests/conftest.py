@@ -14,7 +14,6 @@ torch.set_num_threads(1)
 # At a desk every run explores anew; a gate gives the same answer for the same code.
 IS_GATE = bool(os.environ.get("CI"))
 hypothesis.settings.register_profile("quick", max_examples=20, deadline=None, derandomize=IS_GATE)
-hypothesis.settings.register_profile("full", max_examples=60, deadline=None, derandomize=IS_GATE)
 hypothesis.settings.register_profile("deep", max_examples=150, deadline=None)  # make reliability
 hypothesis.settings.load_profile(os.environ.get("HEADWATER_PROFILE", "quick"))
 

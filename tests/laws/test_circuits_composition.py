@@ -136,11 +136,11 @@ def test_without_layers_the_embedding_still_meets_the_unembedding(config, seed):
     assert_as_defined(weights, connections(weights), seed)
 
 
-@given(configs(layers=st.integers(2, 3)), seeds, st.integers(1, 9))
-def test_tiles_of_any_size_give_the_same_squares(config, seed, tile):
+@given(configs(layers=st.integers(2, 3)), seeds, st.integers(1, 9), st.integers(1, 3))
+def test_tiles_and_blocks_of_any_size_give_the_same_squares(config, seed, tile, block):
     weights = random_weights(config, seed)
     writers, readers = head_writers(weights), [head_readers(weights, mode) for mode in MODES]
-    for ours, whole in zip(squares(writers, readers, tile=tile), squares(writers, readers, tile=64), strict=True):
+    for ours, whole in zip(squares(writers, readers, tile=tile, block=block), squares(writers, readers, tile=64), strict=True):
         torch.testing.assert_close(ours, whole)
 
 

@@ -82,7 +82,7 @@ def test_texts_of_a_batch_do_not_see_each_other(model):
 
 @given(configs(mask="causal"), seeds, st.data())
 def test_a_text_in_pieces_through_the_cache_gives_the_logits_of_the_whole(config, seed, data):
-    weights, tokens, cache = random_weights(config, seed), random_tokens(config, seed), KeyValueCache()
+    weights, tokens, cache = random_weights(config, seed), random_tokens(config, seed), KeyValueCache(config.context)
     cuts = sorted(data.draw(st.sets(st.integers(1, config.context - 1)))) if config.context > 1 else []
     pieces, start = [], 0
     for end in [*cuts, config.context]:

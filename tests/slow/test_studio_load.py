@@ -131,10 +131,10 @@ def test_memory_does_not_grow(served):
     with patient(served) as client, ThreadPoolExecutor(50) as asking:
         sizes = []
         for turn in range(8):
-            list(asking.map(one, range(turn * 300, turn * 300 + 300)))
+            list(asking.map(one, range(turn * 150, turn * 150 + 150)))
             sizes.append(resident(served.process))
     # The first rounds fill what is kept on purpose: runs of tiny texts, up to their bound.
-    assert sizes[-1] - sizes[3] < 40e6, [f"{size / 1e6:.0f} MB" for size in sizes]
+    assert sizes[-1] - sizes[3] < 20e6, [f"{size / 1e6:.0f} MB" for size in sizes]
 
 
 def test_runs_that_stay_at_hand_stay_within_their_bound(folder):

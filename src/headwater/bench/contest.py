@@ -51,8 +51,10 @@ class Result:
 def contest(jobs: Mapping[str, str], rounds: int) -> dict[str, Result]:
     """Every job in every round, in turn."""
     workers = {name: _start(job) for name, job in jobs.items()}
-    turns: dict[str, list[Result]] = {name: [] for name in jobs}
     try:
+        # All prepare at the same time; nobody is asked while another is still at it.
+        ready = {name: _told(name, worker) for name, worker in workers.items()}
+        turns = {name: [told] if told.missing else [] for name, told in ready.items()}
         for number in range(rounds + 1):
             for name, worker in workers.items():
                 if any(turn.missing for turn in turns[name]) or len(turns[name]) >= rounds:
@@ -108,15 +110,17 @@ def _end(worker: subprocess.Popen[str]) -> None:
 
 
 def _ask(name: str, worker: subprocess.Popen[str]) -> Result:
-    asked, told = worker.stdin, worker.stdout
+    asked = worker.stdin
     assert asked is not None
+    asked.write("go\n")
+    asked.flush()
+    return _told(name, worker)
+
+
+def _told(name: str, worker: subprocess.Popen[str]) -> Result:
+    """Of a turn; before the first one, that it is ready, or what is missing."""
+    told = worker.stdout
     assert told is not None
-    try:
-        asked.write("go\n")
-        asked.flush()
-    except BrokenPipeError:
-        # It has ended before it was asked; its last words are still to be read.
-        pass
     for line in told:
         if line.startswith("turn "):
             return Result(**json.loads(line.removeprefix("turn ")))
@@ -175,6 +179,7 @@ def _work(job: str) -> None:
         run = _prepared(job)
         _trim()
         resident = _memory("VmRSS")
+        _tell({"resident": resident})
         for _ in sys.stdin:
             _tell(_turn(run, resident))
     except ModuleNotFoundError as error:

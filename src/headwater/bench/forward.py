@@ -33,6 +33,12 @@ PLAIN, SDPA, RECORDED, LIKE_PEER, CACHED, FLOOR = (
 )
 
 
+SAME_PRODUCTS = (
+    "TransformerLens does the same products of matrices, and those alone leave the limit. Of what is beyond them we save most; attention"
+    " and activations remain, which nobody saves."
+)
+
+
 def table(rounds: int) -> Table:
     results = contest(JOBS, rounds)
     rows = [["", "seconds", "MB over the model"]]
@@ -47,7 +53,7 @@ def table(rounds: int) -> Table:
         ),
         at_least(
             "recorded, times faster than run_with_cache", cached.seconds / recorded.seconds, 2.0,
-            limit=cached.seconds / floor.seconds, why="forward:why_recorded",
+            limit=cached.seconds / floor.seconds, why="forward:why_recorded", because=SAME_PRODUCTS,
         ),
         at_least("recorded, times smaller than run_with_cache", cached.megabytes / recorded.megabytes, 2.0),
         at_least("the same sites kept, times faster than run_with_cache", cached.seconds / like_peer.seconds, 1.0),

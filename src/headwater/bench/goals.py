@@ -17,9 +17,11 @@ class Goal:
     at_most: bool = False
     unit: str = "×"
     limit: float | None = None
-    """What no implementation can pass on this machine, measured in the same run."""
+    """What it would be if only the products were counted that it cannot do without, as fast as the machine does them, measured in the same run."""
     why: str = ""
     """The job that says where the time goes, asked when the goal is missed."""
+    because: str = ""
+    """What keeps it from its goal, in words; told when the goal is missed."""
 
     @property
     def met(self) -> bool | None:
@@ -31,7 +33,8 @@ class Goal:
     def plain(self) -> dict[str, Any]:
         """For programs."""
         kept = {"name": self.name, "measured": self.measured, "unit": self.unit, "goal": self.goal, "at_most": self.at_most}
-        return {**kept, "limit": self.limit, "met": self.met}
+        because = self.because if self.met is False else ""
+        return {**kept, "limit": self.limit, "met": self.met, "because": because}
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,14 @@ class Table:
     notes: list[str] = field(default_factory=list[str])
 
 
-def at_least(name: str, measured: float, goal: float, *, unit: str = "×", limit: float = math.nan, why: str = "") -> Goal:
+def at_least(name: str, measured: float, goal: float, *, limit: float = math.nan, **more: Any) -> Goal:
     """A number that should be large."""
-    return Goal(name=name, measured=_known(measured), goal=goal, unit=unit, limit=_known(limit), why=why)
+    return Goal(name=name, measured=_known(measured), goal=goal, limit=_known(limit), **more)
 
 
-def at_most(name: str, measured: float, goal: float, *, unit: str = "×", limit: float = math.nan, why: str = "") -> Goal:
+def at_most(name: str, measured: float, goal: float, *, limit: float = math.nan, **more: Any) -> Goal:
     """A number that should be small."""
-    return Goal(name=name, measured=_known(measured), goal=goal, at_most=True, unit=unit, limit=_known(limit), why=why)
+    return Goal(name=name, measured=_known(measured), goal=goal, at_most=True, limit=_known(limit), **more)
 
 
 def beside(name: str, measured: float, *, unit: str = "×") -> Goal:

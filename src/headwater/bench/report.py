@@ -115,7 +115,7 @@ def _summary(tables: Sequence[Document]) -> list[str]:
     met = [row[3] for row in rows[1:]]
     count = f"{met.count('yes')} of {len(met)} goals are met, {met.count('**no**')} missed"
     left = len(met) - met.count("yes") - met.count("**no**")
-    about = "A limit is what no implementation can pass on this machine, measured in the same run; a missed goal has its profile in its section."
+    about = "A limit is what it would be if only the products of matrices were counted that it cannot do without, as fast as this machine does them, measured in the same run; a missed goal has its reason and its profile in its section."
     return ["## Summary", "", f"{count}{f', {left} not measured' if left else ''}. {about}", "", *_table(rows)]
 
 
@@ -128,12 +128,23 @@ def _section(table: Document) -> list[str]:
     lines += _table(table["rows"])
     if table["goals"]:
         lines += _table([["", "measured", "asked for", "met", "limit here"], *map(_judged, table["goals"])])
+    for because, names in _reasons(table["goals"]).items():
+        lines += [f"**Missed: {'; '.join(names)}.** {because}", ""]
     for profile in table["why"]:
         whole = sum(profile["seconds"].values())
         lines += [f"Where the time goes ({'; '.join(profile['goals'])}):", ""]
         parts = [[name, f"{seconds:.3f}", f"{seconds / whole:.0%}"] for name, seconds in profile["seconds"].items()]
         lines += _table([["", "seconds", "share"], *parts])
     return lines
+
+
+def _reasons(goals: Sequence[Document]) -> dict[str, list[str]]:
+    """What keeps goals from being met, each with the goals that it keeps."""
+    found: dict[str, list[str]] = {}
+    for goal in goals:
+        if goal["because"]:
+            found.setdefault(goal["because"], []).append(goal["name"])
+    return found
 
 
 def _judged(goal: Document) -> list[str]:

@@ -25,6 +25,16 @@ JOBS = {f"{circuit}: {name}": f"topk:{job}:{circuit}" for circuit in CIRCUITS fo
 JOBS |= {PEAK: "topk:product_alone", LOOP: "machine:bytes_loop"}
 SLOW = {f"trained-like: {GLOBAL}": "topk:best:trained-like", f"trained-like: {PLAIN_GLOBAL}": "topk:plain_best:trained-like"}
 
+BYTES = (
+    "faiss runs close to the machine's float32 speed. Our loop over bytes does about three products where a float32 GEMM does two, since"
+    " there is no instruction here that multiplies bytes and adds them up; all that is beyond that ratio comes from passing over lines"
+    " whose norms rule them out, of which a flat circuit has none."
+)
+RANKS = (
+    "Rows alone pass over most products, as their floors rise quickly. An own rank counts every entry above the diagonal's, and columns"
+    " have floors of their own: few products can be left out then, and every entry is held against three numbers instead of one."
+)
+
 
 def table(rounds: int) -> Table:
     # Three quarters of a minute, and a hundred times the other's: one turn is enough.
@@ -32,24 +42,28 @@ def table(rounds: int) -> Table:
     rows = [["", "seconds", "MB over the factors"]]
     rows += [[name, shown(each.seconds), shown(each.megabytes, 0)] for name, each in results.items() if name != LOOP]
     loop = VOCAB**2 * INNER * results[LOOP].seconds / bytes_products()
-    rows.insert(-2, ["all products in our loop over bytes at its peak", shown(loop), ""])
-    goals = [goal for circuit in CIRCUITS for goal in _goals(circuit, results, loop)]
+    rows.insert(-2, ["all products in our loop over bytes, none passed over", shown(loop), ""])
+    goals = [goal for circuit in CIRCUITS for goal in _goals(circuit, results)]
     best, plain = (results[name] for name in SLOW)
     close(GLOBAL, (best, plain), 1e-5)
     name = f"trained-like: top {BEST} of all, times faster than plain torch"
     return Table(rows, [*goals, at_least(name, plain.seconds / best.seconds, 100.0)], absent(results))
 
 
-def _goals(circuit: str, results: dict[str, Result], loop: float) -> list[Goal]:
+def _goals(circuit: str, results: dict[str, Result]) -> list[Goal]:
     ours, plain, faiss, everything = (results[f"{circuit}: {name}"] for name in (ROWS, PLAIN, FAISS, ALL))
     close(circuit, (ours, plain, faiss, everything), 1e-5)
     why, more = f"topk:why:rows:{circuit}", f"topk:why:everything:{circuit}"
     return [
         at_least(f"{circuit}: rows, times faster than plain torch", plain.seconds / ours.seconds, 5.0, why=why),
-        at_least(
-            f"{circuit}: rows, times faster than faiss", faiss.seconds / ours.seconds, 10.0, limit=faiss.seconds / loop, why=why
+        at_least(f"{circuit}: rows, times faster than faiss", faiss.seconds / ours.seconds, 10.0, why=why, because=BYTES),
+        at_most(
+            f"{circuit}: rows, columns and own ranks, times rows",
+            everything.seconds / ours.seconds,
+            1.25,
+            why=more,
+            because=RANKS,
         ),
-        at_most(f"{circuit}: rows, columns and own ranks, times rows", everything.seconds / ours.seconds, 1.25, why=more),
         beside(f"{circuit}: rows, times faster than the product alone in float32", results[PEAK].seconds / ours.seconds),
     ]
 

@@ -6,8 +6,8 @@ It is added up over tiles of the Gram matrices, on and above the diagonal only, 
 (The norm is not cyclic: ``‖A B‖`` is not ``‖B A‖``, and no factor may change its place.)
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -17,24 +17,26 @@ from headwater.circuits.ports import Ports
 
 TILE = 128
 """Edge of a tile: products of smaller ones run slower, larger ones only take more memory (writers · tile² numbers)."""
-BLOCK = 48
-"""Writers that are multiplied together, with all readers that come after the first of them."""
+BLOCK = 80
+"""Writers that are not divided any more: products of fewer lines run slower than what they would save."""
 
 
-def squares(writers: Ports, readers: Sequence[Ports], *, tile: int = TILE) -> list[Float[Tensor, "writer reader"]]:
+def squares(
+    writers: Ports, readers: Sequence[Ports], *, tile: int = TILE, block: int = BLOCK
+) -> list[Float[Tensor, "writer reader"]]:
     """``‖A B‖²`` for each kind of readers: float64, zero where the writer does not come before the reader.
 
     Tiles are multiplied in the weights' format and added up in float64.
     """
     sums = [writers.left.new_zeros(len(writers.names), len(kind.names), dtype=torch.float64) for kind in readers]
-    blocks = [_blocks(writers, kind) for kind in readers]
+    blocks = [_blocks(writers, kind, block) for kind in readers]
     room = [_room(writers, tile), _room(max(readers, key=lambda kind: len(kind.names)), tile)]
     for rows, columns, weight in _tiles(writers.left.shape[-1], tile):
         left = _gram_tile(writers, rows, columns, room[0])
         for kind, total, parts in zip(readers, sums, blocks, strict=True):
             right = _gram_tile(kind, rows, columns, room[1])
-            for some, first in parts:
-                total[some, first:].add_(left[some] @ right[first:].T, alpha=weight)
+            for some, after in parts:
+                total[some, after].add_(left[some] @ right[after].T, alpha=weight)
     for kind, total in zip(readers, sums, strict=True):
         total.masked_fill_(~comes_before(writers, kind).to(total.device), 0).clamp_(min=0)
     return sums
@@ -53,12 +55,24 @@ def _tiles(d_model: int, tile: int) -> Iterator[tuple[slice, slice, int]]:
             yield rows, columns, 1 if rows is columns else 2
 
 
-def _blocks(writers: Ports, readers: Ports) -> list[tuple[slice, int]]:
-    """Writers in blocks, each with the first reader that comes after any of them; both are in the order of their stages."""
-    bounds = [*range(0, len(writers.names), BLOCK), len(writers.names)]
-    return [
-        (slice(start, end), sum(stage <= writers.stages[start] for stage in readers.stages)) for start, end in pairwise(bounds)
-    ]
+def _blocks(writers: Ports, readers: Ports, block: int) -> list[tuple[slice, slice]]:
+    """Writers and readers in rectangles that cover every pair in order, and few others; both are in the order of their stages."""
+
+    def staircase(writer: int, last: int, reader: int, end: int) -> Iterator[tuple[slice, slice]]:
+        """All that lies above the steps: one rectangle, as large as can be, and two smaller staircases beside it."""
+        if last - writer <= block:
+            yield slice(writer, last), slice(reader, end)
+            return
+        middle = (writer + last) // 2
+        after = bisect_right(readers.stages, writers.stages[middle])
+        yield slice(writer, middle), slice(after, end)
+        yield from staircase(writer, middle, reader, after)
+        yield from staircase(middle, last, after, end)
+
+    if not writers.names:
+        return []
+    found = staircase(0, len(writers.names), bisect_right(readers.stages, writers.stages[0]), len(readers.names))
+    return [(some, after) for some, after in found if after.start < after.stop]
 
 
 def _room(ports: Ports, tile: int) -> Float[Tensor, " numbers"]:

@@ -49,6 +49,12 @@ class Sampling:
         probabilities = ((logits - logits.max()) / self.temperature).softmax(dim=0)
         return probabilities if self.top_k is None and self.top_p is None else self._likeliest(probabilities)
 
+    def draw(self, logits: Float[Tensor, " vocab"], generator: torch.Generator) -> int:
+        """One token. The likeliest needs no luck, and no probability of any other."""
+        if self.temperature == 0:
+            return int(logits.argmax())
+        return int(torch.multinomial(self.distribution(logits), 1, generator=generator))
+
     def _likeliest(self, probabilities: Float[Tensor, " vocab"]) -> Float[Tensor, " vocab"]:
         """The tokens that ``top_k`` and ``top_p`` keep, their probabilities made to add up to one again."""
         ranked, order = probabilities.sort(descending=True, stable=True)
@@ -64,8 +70,11 @@ class Sampling:
 class KeyValueCache(Tap):
     """Hands each block the keys and values of earlier positions, so that a new token costs one position."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int) -> None:
+        self.room = room
+        """Positions that there will be at most: space for all of them is taken once, so that a new one copies no earlier one."""
         self.kept: dict[str, Tensor] = {}
+        self.seen: dict[str, int] = {}
 
     def wants(self, site: str) -> bool:
         """Whether this is a block's keys or values."""
@@ -73,8 +82,14 @@ class KeyValueCache(Tap):
 
     def __call__(self, site: str, value: Tensor) -> Tensor:
         """Add the new positions and go on with all of them."""
-        self.kept[site] = torch.cat([self.kept[site], value], dim=2) if site in self.kept else value
-        return self.kept[site]
+        batch, heads, new, d_head = value.shape
+        if site not in self.kept:
+            self.kept[site] = value.new_empty(batch, heads, self.room, d_head)
+        before = self.seen.get(site, 0)
+        after = before + new
+        self.kept[site][:, :, before:after] = value
+        self.seen[site] = after
+        return self.kept[site][:, :, :after]
 
 
 def generate(
@@ -108,11 +123,11 @@ def _next_logits(weights: Weights, tokens: list[int], cache: KeyValueCache, star
 
 def _draw(weights: Weights, tokens: list[int], sampling: Sampling, steps: int, ends: Collection[int]) -> Iterator[int]:
     generator = torch.Generator().manual_seed(sampling.seed)
-    cache, seen = KeyValueCache(), 0
+    cache, seen = KeyValueCache(len(tokens) + steps), 0
     for _ in range(steps):
-        probabilities = sampling.distribution(_next_logits(weights, tokens[seen:], cache, seen).cpu())
+        logits = _next_logits(weights, tokens[seen:], cache, seen).cpu()
         seen = len(tokens)
-        tokens.append(int(torch.multinomial(probabilities, 1, generator=generator)))
+        tokens.append(sampling.draw(logits, generator))
         yield tokens[-1]
         if tokens[-1] in ends:
             return
