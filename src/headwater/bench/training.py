@@ -61,7 +61,7 @@ def table(rounds: int) -> Table:
     for word, shape in SHAPES.items():
         # A turn of the larger ones takes seconds and is less noisy for it.
         turns = rounds if word == "small" else max(1, rounds // 3)
-        results = contest({name: f"training:{job}:{word}" for name, job in JOBS.items()}, turns)
+        results = contest({name: f"training:{job}:{word}" for name, job in JOBS.items()}, turns, equal=True)
         rows += [_row(shape, name, result, results[PEER]) for name, result in results.items()]
         goals += _goals(word, shape, results)
         everything |= results

@@ -6,7 +6,7 @@ named value to whoever watches and goes on with what comes back; ``headwater.mod
 
 from dataclasses import dataclass
 
-from einops import einsum, rearrange
+from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import embedding, linear
@@ -148,8 +148,8 @@ class Block:
             writes = einsum(mixed, weights.W_O, "batch head pos d_head, head d_head d_model -> batch head pos d_model")
             write = self.look("head_writes", writes).sum(dim=1)
             return write if weights.b_O is None else write + weights.b_O
-        joined = rearrange(mixed, "batch head pos d_head -> batch pos (head d_head)")
-        return affine(joined, rearrange(weights.W_O, "head d_head d_model -> (head d_head) d_model"), weights.b_O)
+        # All heads' results side by side, as the rows of W_O are.
+        return affine(mixed.transpose(1, 2).flatten(2), weights.W_O.flatten(0, 1), weights.b_O)
 
     def feed_forward(self, x: Stream) -> Stream:
         """``(gates ∘ hidden) W_out + b_out``, where ``hidden`` is ``x W_in + b_in``.
@@ -183,7 +183,10 @@ def project(
     W: Float[Tensor, "any_head d_model d_head"],
     b: Float[Tensor, "any_head d_head"] | None,
 ) -> Float[Tensor, "batch any_head pos d_head"]:
-    """Each head's view of the stream: ``x W + b``, all heads in one product."""
-    wide = rearrange(W, "any_head d_model d_head -> d_model (any_head d_head)")
+    """Each head's view of the stream: ``x W + b``, all heads in one product.
+
+    In torch's words, not einops': one token at a time, these few steps are what a block waits for besides its products.
+    """
+    wide = W.transpose(0, 1).flatten(1)
     out = affine(x, wide, None if b is None else b.flatten())
-    return rearrange(out, "batch pos (any_head d_head) -> batch any_head pos d_head", any_head=W.shape[0])
+    return out.view(*x.shape[:-1], W.shape[0], W.shape[2]).transpose(1, 2)

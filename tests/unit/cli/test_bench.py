@@ -39,6 +39,21 @@ def jobs(tmp_path, monkeypatch):
 
         def phases():
             return lambda: {"one": 0.3, "other": 0.1}
+
+        def late():
+            import pathlib, time
+            time.sleep(2)
+            pathlib.Path(__file__).with_name("ready").touch()
+            return lambda: 1.0
+
+        def early():
+            import pathlib
+            return lambda: float(pathlib.Path(__file__).with_name("ready").exists())
+
+        def long():
+            import itertools, time
+            turns = itertools.count(1)
+            return lambda: time.sleep(0.2) or float(next(turns))
     """
     (tmp_path / "few").mkdir()
     (tmp_path / "few" / "__init__.py").touch()
@@ -53,7 +68,7 @@ def jobs(tmp_path, monkeypatch):
 def tables(monkeypatch):
     """Two tables instead of all: one with a met and a missed goal, one whose peer is not there."""
     turns = []
-    missed = at_least("times faster", 1.5, 2.0, limit=1.8, why="few.jobs:phases")
+    missed = at_least("times faster", 1.5, 2.0, limit=1.8, why="few.jobs:phases", because="There is no more to be had.")
     found = {
         "small": Table([["", "seconds"], ["ours | theirs", "0.5"]], [at_most("time", 0.5, 1.0, unit="s"), missed, beside("more", 3.0)]),
         "lonely": Table([["", "seconds"]], [at_least("than a peer", float("nan"), 2.0)], ["faiss is not installed"]),
@@ -88,7 +103,7 @@ def results(monkeypatch):
     asked = []
 
     def stand_in(missing=()):
-        def contested(jobs, rounds):
+        def contested(jobs, rounds, **more):
             asked.extend(jobs.values())
             return {name: _result(name, missing) for name in jobs}
 
@@ -174,6 +189,7 @@ def test_the_report_for_people(headwater, tables, jobs):
 
 def test_a_missed_goal_has_its_profile(headwater, tables, jobs):
     told = headwater("bench", "--only", "small").stdout
+    assert "**Missed: times faster.** There is no more to be had.\n" in told
     assert "Where the time goes (times faster):" in told
     assert "| one | 0.300 | 75% |" in told
 
@@ -226,6 +242,16 @@ def test_a_peer_that_is_not_installed_is_left_out_and_told(jobs):
     assert results["ours"].seconds > 0
     assert results["theirs"].seconds != results["theirs"].seconds
     assert absent(results) == ["faiss is not installed (pip install headwater[peers]). Left out: theirs"]
+
+
+def test_nobody_is_asked_while_another_prepares(jobs):
+    assert contest({"early": "few.jobs:early", "late": "few.jobs:late"}, 1)["early"].answer == 1.0
+
+
+@pytest.mark.parametrize(("equal", "turns"), [(False, 2), (True, 3)])
+def test_a_long_turn_needs_no_warming_up_unless_all_are_to_have_as_many(jobs, monkeypatch, equal, turns):
+    monkeypatch.setattr("headwater.bench.contest.LONG", 0.1)
+    assert contest({"long": "few.jobs:long"}, 2, equal=equal)["long"].answer == turns
 
 
 def test_a_job_that_fails_for_another_reason_is_an_error(jobs, capfd):
