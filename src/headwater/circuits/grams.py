@@ -17,8 +17,10 @@ from headwater.circuits.ports import Ports
 
 TILE = 128
 """Edge of a tile: products of smaller ones run slower, larger ones only take more memory (writers · tile² numbers)."""
-BLOCK = 80
-"""Writers that are not divided any more: products of fewer lines run slower than what they would save."""
+BLOCK = 160
+"""Writers that are not halved any more."""
+STRIP = 48
+"""Writers that are multiplied together then, with all readers after the first of them: products of fewer lines run slower than what they save."""
 
 
 def squares(
@@ -29,11 +31,11 @@ def squares(
     Tiles are multiplied in the weights' format and added up in float64.
     """
     sums = [writers.left.new_zeros(len(writers.names), len(kind.names), dtype=torch.float64) for kind in readers]
-    blocks = [_blocks(writers, kind, block) for kind in readers]
+    rectangles = [_rectangles(writers.stages, kind.stages, block) for kind in readers]
     room = [_room(writers, tile), _room(max(readers, key=lambda kind: len(kind.names)), tile)]
     for rows, columns, weight in _tiles(writers.left.shape[-1], tile):
         left = _gram_tile(writers, rows, columns, room[0])
-        for kind, total, parts in zip(readers, sums, blocks, strict=True):
+        for kind, total, parts in zip(readers, sums, rectangles, strict=True):
             right = _gram_tile(kind, rows, columns, room[1])
             for some, after in parts:
                 total[some, after].add_(left[some] @ right[after].T, alpha=weight)
@@ -55,24 +57,25 @@ def _tiles(d_model: int, tile: int) -> Iterator[tuple[slice, slice, int]]:
             yield rows, columns, 1 if rows is columns else 2
 
 
-def _blocks(writers: Ports, readers: Ports, block: int) -> list[tuple[slice, slice]]:
-    """Writers and readers in rectangles that cover every pair in order, and few others; both are in the order of their stages."""
-
-    def staircase(writer: int, last: int, reader: int, end: int) -> Iterator[tuple[slice, slice]]:
-        """All that lies above the steps: one rectangle, as large as can be, and two smaller staircases beside it."""
-        if last - writer <= block:
-            yield slice(writer, last), slice(reader, end)
-            return
-        middle = (writer + last) // 2
-        after = bisect_right(readers.stages, writers.stages[middle])
-        yield slice(writer, middle), slice(after, end)
-        yield from staircase(writer, middle, reader, after)
-        yield from staircase(middle, last, after, end)
-
-    if not writers.names:
-        return []
-    found = staircase(0, len(writers.names), bisect_right(readers.stages, writers.stages[0]), len(readers.names))
+def _rectangles(writes: tuple[int, ...], reads: tuple[int, ...], block: int) -> list[tuple[slice, slice]]:
+    """Writers and readers, by their rising stages, in rectangles that cover every pair in order, and few others."""
+    found = _staircase(writes, reads, range(len(writes)), len(reads), block)
     return [(some, after) for some, after in found if after.start < after.stop]
+
+
+def _staircase(
+    writes: tuple[int, ...], reads: tuple[int, ...], writers: range, end: int, block: int
+) -> Iterator[tuple[slice, slice]]:
+    """All that lies above the steps, up to one reader: a rectangle, as large as can be, and two smaller staircases beside it."""
+    if len(writers) <= block:
+        for first in writers[::STRIP]:
+            yield slice(first, min(first + STRIP, writers.stop)), slice(bisect_right(reads, writes[first]), end)
+        return
+    upper, lower = writers[: len(writers) // 2], writers[len(writers) // 2 :]
+    after = bisect_right(reads, writes[lower.start])
+    yield slice(upper.start, upper.stop), slice(after, end)
+    yield from _staircase(writes, reads, upper, after, block)
+    yield from _staircase(writes, reads, lower, end, block)
 
 
 def _room(ports: Ports, tile: int) -> Float[Tensor, " numbers"]:
