@@ -51,8 +51,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "heads joined in the wrong order",
         "model/forward.py",
-        '"batch head pos d_head -> batch pos (head d_head)"',
-        '"batch head pos d_head -> batch pos (d_head head)"',
+        "mixed.transpose(1, 2).flatten(2)",
+        "mixed.permute(0, 2, 3, 1).flatten(2)",
         "000-E10 000-E16 000-E22 000-E8 000-L5 000-N14 000-N6 000-O1 003-N5 004-E10.32",
     ),
     Mutation(
