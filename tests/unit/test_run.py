@@ -242,6 +242,24 @@ def test_what_a_kill_left_half_written_is_swept_away(recipe: Recipe, tmp_path: P
     assert not list((tmp_path / "run").rglob(".*.part"))
 
 
+def test_a_kill_after_the_last_checkpoint_leaves_no_more_of_them(recipe: Recipe, tmp_path: Path, monkeypatch) -> None:
+    whole, out = (RunFolder(tmp_path / name) for name in ("whole", "out"))
+    run_recipe(recipe, whole.path)
+    let_go = RunFolder.let_go
+
+    def killed(folder: RunFolder) -> None:
+        if folder.checkpoint_steps()[-1:] == [recipe.training.steps]:
+            raise KeyboardInterrupt
+        let_go(folder)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(RunFolder, "let_go", killed)
+        run_recipe(recipe, out.path)
+    assert len(out.checkpoint_steps()) > len(whole.checkpoint_steps())
+    run_recipe(recipe, out.path, Ways(resume=True))
+    assert out.checkpoint_steps() == whole.checkpoint_steps()
+
+
 @pytest.mark.parametrize("variables", [{"WORLD_SIZE": "x"}, {"WORLD_SIZE": "0"}, {"WORLD_SIZE": "2"}, {"WORLD_SIZE": "2", "RANK": "5"}])  # fmt: skip
 def test_half_a_world_is_refused(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]

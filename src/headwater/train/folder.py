@@ -102,13 +102,17 @@ class RunFolder:
         return [step for step, _ in _numbered(self.path / "checkpoints")]
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, whole or not at all, and let go of all but the last few."""
+        """Write a checkpoint, whole or not at all, and let go of those that are not needed any more."""
         with new_folder(self._checkpoint(checkpoint.step), overwrite=True, ours=(STATE, TENSORS)) as temporary:
             write_tensors(temporary / TENSORS, checkpoint.tensors)
             with (temporary / TENSORS).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             state = {"format": FORMAT, "step": checkpoint.step, "sha256": digest}
             write_file(temporary / STATE, json.dumps(state, indent=2).encode() + b"\n")
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Of all checkpoints but the last few."""
         for step in self.checkpoint_steps()[:-KEPT_CHECKPOINTS]:
             shutil.rmtree(self._checkpoint(step), ignore_errors=True)
 

@@ -140,6 +140,8 @@ class _Run:
             self.trainer.restore(_under("parameter.", checkpoint.tensors), _under("moment.", checkpoint.tensors), step)
             torch.set_rng_state(checkpoint.tensors["random.torch"])
         if self.world.is_first:
+            # Whoever was killed between its last checkpoint and this left more of them.
+            self.folder.let_go()
             self.folder.rewind_log(step)
             for line in self.folder.read_log():
                 self.latest |= {key: line[key] for key in ("held_out", "bits_per_byte") if key in line}
