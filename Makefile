@@ -79,7 +79,7 @@ fuzz: $(VENV)/.installed-fuzz ## Fuzz every parser for SECONDS (600) in all
 reliability: $(VENV)/.installed-fuzz $(PAGE) ## Kills, faults, flipped bits, fuzzing, laws and load: an hour; writes reliability/REPORT.md
 	$(RUN) reliability/run.py
 
-bench: $(VENV)/.installed-peers ## Side-by-side timings against peers (half an hour); writes bench/REPORT.md
+bench: $(VENV)/.installed-peers ## Side-by-side timings against peers (three quarters of an hour); writes bench/REPORT.md
 	$(VENV)/bin/headwater bench --out bench $(BENCH)
 
 clean: ## Remove everything that was set up

@@ -26,9 +26,9 @@ JOBS |= {PEAK: "topk:product_alone", LOOP: "machine:bytes_loop"}
 SLOW = {f"trained-like: {GLOBAL}": "topk:best:trained-like", f"trained-like: {PLAIN_GLOBAL}": "topk:plain_best:trained-like"}
 
 BYTES = (
-    "faiss runs close to the machine's float32 speed. Our loop over bytes does about three products where a float32 GEMM does two, since"
-    " there is no instruction here that multiplies bytes and adds them up; all that is beyond that ratio comes from passing over lines"
-    " whose norms rule them out, of which a flat circuit has none."
+    "faiss runs close to the machine's float32 speed. Our loop over bytes does not twice as many products a second as a float32 GEMM,"
+    " since there is no instruction here that multiplies bytes and adds them up; all that is beyond that ratio comes from passing over lines"
+    " whose norms rule them out, of which a flat circuit has few."
 )
 RANKS = (
     "Rows alone pass over most products, as their floors rise quickly. An own rank counts every entry above the diagonal's, and columns"

@@ -18,7 +18,7 @@ def bench(
 ) -> None:
     """Measure how fast Headwater is and how much memory it takes, beside its peers, and say which goals are met.
 
-    Every job runs in a process of its own, and they take turns. All tables together take about half an hour on two cores. Peers come with
+    Every job runs in a process of its own, and they take turns. All tables together take about three quarters of an hour on two cores. Peers come with
     pip install headwater[peers]; what needs one that is not installed is left out, and said so.
 
     Parameters

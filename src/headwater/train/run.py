@@ -140,8 +140,6 @@ class _Run:
             self.trainer.restore(_under("parameter.", checkpoint.tensors), _under("moment.", checkpoint.tensors), step)
             torch.set_rng_state(checkpoint.tensors["random.torch"])
         if self.world.is_first:
-            # Whoever was killed between its last checkpoint and this left more of them.
-            self.folder.let_go()
             self.folder.rewind_log(step)
             for line in self.folder.read_log():
                 self.latest |= {key: line[key] for key in ("held_out", "bits_per_byte") if key in line}
@@ -184,8 +182,11 @@ class _Run:
 
     def _finish(self) -> None:
         tensors = self.trainer.tensors()
-        if self.world.is_first and not self.folder.model.exists():
-            self.subject.save(tensors, self.folder.model)
+        if self.world.is_first:
+            if not self.folder.model.exists():
+                self.subject.save(tensors, self.folder.model)
+            # Whoever was killed just after the last checkpoint has not let go of the others yet.
+            self.folder.let_go()
         self.world.wait()
 
 
